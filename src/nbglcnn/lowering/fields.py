@@ -96,7 +96,7 @@ class Reaches:
                 yield source, linked
 
     def _read(self, node: Node, name: str) -> Iterable[tuple[str, p.Reach]]:
-        """The same, and how."""
+        """The values that a node reads for one of its outputs, and which of their places."""
         for source, linked in self.links(node, name):
             yield source, self._reach(name, source, linked)
 

@@ -16,7 +16,7 @@ from nbglcnn.sources import latent as latents
 
 
 class Cut:
-    """What a Network has of that. `latent` is the edit that puts a code in its layer's place."""
+    """Mixin: a Network cut at a layer. `latent` is the edit that puts a code in its place."""
 
     plan: Plan
     graph: Graph

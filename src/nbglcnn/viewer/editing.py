@@ -28,7 +28,7 @@ TOLD = ("_edits", "_history")  # what pages and Python tell each other
 
 
 class Edited(Editable, anywidget.AnyWidget):
-    """What a Viewer has of edits; whoever inherits from it shows a network."""
+    """Mixin: the edits of a Viewer, which Python and its pages share."""
 
     network: Network
     unbent: Mapping[str, Array]
@@ -160,7 +160,7 @@ class Edited(Editable, anywidget.AnyWidget):
 
     @traitlets.observe(*TOLD)
     def _take(self, _: Any) -> None:
-        """Follow a page, which has checked nothing; where it can't be, it is told the old state."""
+        """Take edits from a page, which has not checked them; invalid ones bring the old ones back."""
         if self._telling:
             return
         try:

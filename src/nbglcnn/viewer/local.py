@@ -154,7 +154,7 @@ class Local:
         names: Collection[str],
         bends: Bending = NONE,
     ) -> dict[str, Array]:
-        """The same in float64, as far as the framework can."""
+        """The values in float64, of as many keys as the framework can compute so."""
         return exact(self.model, graph, arrays, names, bends)
 
     def _open(self, plan: Plan) -> Session | None:

@@ -74,7 +74,7 @@ def kept_still(method: Callable[Concatenate[V, P], R]) -> Callable[Concatenate[V
 
 
 class Mirrors(Trains):
-    """What a Viewer has of mirroring; whoever inherits from it shows a network."""
+    """Mixin: the loop of Python that a Viewer follows."""
 
     _mirror: Mirror | None
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Shown(anywidget.AnyWidget):
-    """What a Viewer has of its looks; whoever inherits from it has a network and a Reader."""
+    """Mixin: snapshots, pictures, exported pages and the view of a Viewer, which has a Reader."""
 
     network: Network
     _reader: Reader

@@ -44,12 +44,12 @@ class Told(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the trait holds, in a record's words."""
 
     source: Source | None
-    # How often Python had set one when this was said: None from whoever doesn't follow.
+    # How often Python had set a source when this was sent; None from clients that don't count.
     turn: int | None = None
 
 
 class Sourced(Fed, anywidget.AnyWidget):
-    """What a Viewer has of sources; whoever inherits from it shows a network."""
+    """Mixin: the input sources of a Viewer."""
 
     _store: Store
 
@@ -313,7 +313,7 @@ class Sourced(Fed, anywidget.AnyWidget):
 
     @traitlets.observe(SOURCE)
     def _take_source(self, _: Any) -> None:
-        """Follow a page, which has checked nothing; where it can't be, it is told the old one."""
+        """Take a source from a page, which has not checked it; an invalid one brings the old back."""
         if self._telling_source:
             return
         planned = self.network.plan.hash

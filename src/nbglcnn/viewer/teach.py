@@ -23,7 +23,7 @@ from nbglcnn.viewer.traits import FIRST_VIEW
 
 
 class Teaches(Sourced, Shown, Trains):
-    """What a Viewer has of teaching; whoever inherits from it shows a network."""
+    """Mixin: a head that a Viewer is taught behind its network."""
 
     _teaching: traitlets.Dict[str, Any] = traitlets.Dict({}).tag(sync=True)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Ways:
-    """What a teaching has of its Viewer."""
+    """What a Teaching needs of its Viewer."""
 
     features: Features
     now: Callable[[], Array]  # the features of the present input

@@ -198,7 +198,7 @@ def rates_of(optimizer: Optimizer, begin: int, end: int) -> bytes:
 
 
 class Training:
-    """What a Network has of that; `trained` is None while nothing trains."""
+    """Mixin: a Network's state in a training; `trained` is None while nothing trains."""
 
     graph: Graph
     plan: Plan

@@ -40,7 +40,7 @@ class Told(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Trains(HandsOver):
-    """What a Viewer has of training; whoever inherits from it shows a network."""
+    """Mixin: the training of a Viewer in its page or on local OpenGL."""
 
     _reader: Reader
 
