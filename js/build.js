@@ -10,8 +10,22 @@ const outdir = "../src/nbglcnn/static";
 const CORE = "src/widget.ts";
 const MODULES = "core:modules";
 const ROOMS = "core:rooms";
-/** Small files of which each room takes a part of its own, so that the core stays small. */
-const COPIED = ["src/edits.ts", "src/parts.ts", "src/views/keep/files.ts"];
+/** Small files without a state, of which each room has a copy of its own, so that the core stays small. */
+const COPIED = [
+  "src/edits.ts",
+  "src/parts.ts",
+  "src/explain/around.ts",
+  "src/explain/repeated.ts",
+  "src/explain/tensor.ts",
+  "src/sources/noise.ts",
+  "src/sources/place.ts",
+  "src/sources/shuffle.ts",
+  "src/views/flags.ts",
+  "src/views/grid.tsx",
+  "src/views/keep/files.ts",
+  "src/views/pages.tsx",
+  "src/views/soft.tsx",
+];
 const isRoom = (name) => existsSync(`src/views/${name}/room.ts`);
 const rooms = existsSync("src/views") ? readdirSync("src/views").filter(isRoom).sort() : [];
 

@@ -160,7 +160,7 @@ class Edited(Editable, anywidget.AnyWidget):
 
     @traitlets.observe(*TOLD)
     def _take(self, _: Any) -> None:
-        """Take edits from a page, which has not checked them; invalid ones bring the old ones back."""
+        """Take edits from a page, which has not checked them; invalid ones bring the old back."""
         if self._telling:
             return
         try:

@@ -313,7 +313,7 @@ class Sourced(Fed, anywidget.AnyWidget):
 
     @traitlets.observe(SOURCE)
     def _take_source(self, _: Any) -> None:
-        """Take a source from a page, which has not checked it; an invalid one brings the old back."""
+        """Take a source from a page, which has not checked it; an invalid one is undone."""
         if self._telling_source:
             return
         planned = self.network.plan.hash
