@@ -427,9 +427,10 @@ export class Loop implements TrainingActions {
     this.goesOnFrom(kept.step, kept.examples);
     const goesOn =
       this.record.state === "stopped" ? "the weights are those of" : "training goes on from";
+    const lost = gone === 1 ? "the step behind it is lost" : `the ${gone} steps behind it are lost`;
     const message =
       `the browser took the graphics context away: ${goesOn} step ${kept.step}` +
-      (gone > 0 ? `; the ${gone} steps behind it are lost` : "");
+      (gone > 0 ? `; ${lost}` : "");
     this.events.onProgress({ message });
     this.tell(message);
     this.show();
