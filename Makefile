@@ -3,6 +3,8 @@ PYTHON ?= python3
 IN_VENV := .venv/bin/python -m
 # One more than there are cores: browsers and kernels are waited for. Neighbours share a browser or a server.
 WORKERS := -n 3 --dist worksteal
+# the files that `make test` takes a part of
+SWEPT = $(shell grep -lE 'ONE_RENDERER|mark\.sweep|swept_backend|"--sweep"' tests/test_*.py)
 NPM := PATH="$(CURDIR)/.venv/bin:$$PATH" npm --prefix js run --silent
 
 # Where it is set, every process of the tests would compile Python anew.
@@ -36,7 +38,7 @@ fuzz:
 # at six widths (15 minutes of it), the tour and two files of notebooks on SwiftShader too
 sweep:
 	@$(PYTHON) scripts/setup.py --tests
-	$(IN_VENV) pytest $(WORKERS) tests/test_page_sweep.py tests/test_viewer_steps.py tests/test_ops.py tests/test_opsets.py tests/test_strips.py tests/test_page_values.py tests/test_fields.py tests/test_extremes.py tests/test_load_threads.py tests/test_views_layout.py tests/test_tour.py tests/test_viewer_lab.py tests/test_viewer_life.py tests/test_real_models.py tests/test_page_life.py tests/test_page_draw.py tests/test_page_runs.py tests/test_page_sections.py tests/test_page_precision.py tests/test_engine.py tests/test_metamorphic.py tests/test_export.py --sweep swiftshader $(ARGS)
+	$(IN_VENV) pytest $(WORKERS) $(SWEPT) --sweep swiftshader $(ARGS)
 
 # faults put into a copy of the code, one at a time (tests/mutants/): which of them does no test notice? (half an hour;
 # make mutants ARGS="weights" puts in those of one area)

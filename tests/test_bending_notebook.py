@@ -157,6 +157,7 @@ def test_the_committed_notebook_carries_no_outputs() -> None:
     assert_no_outputs(BENDING, 15)
 
 
+@pytest.mark.sweep  # test_nobrowser.py and the tour prove the way
 def test_without_a_browser_it_draws_what_pytorch_draws(tmp_path: Path, lab: Lab) -> None:
     copy_notebooks(tmp_path)
     notebook = executed(tmp_path, BENDING, lab.environment)

@@ -28,6 +28,7 @@ from firefox import FirefoxPage, firefox_page, missing_packages
 from nbglcnn import InputError, transforms
 from nbglcnn.edits import records
 from nbglcnn.export import SCRIPT, markdown
+from page import ONE_RENDERER
 from viewer_models import autoencoder, hooked, pictures
 from zoo import ResNet18, UNet
 
@@ -260,6 +261,7 @@ NETWORKS = ["fashion", "unet", "comparison", pytest.param("resnet18", marks=pyte
 DEEP = {"resnet18": 1e-3}  # rounding grows on its way through random weights
 
 
+@ONE_RENDERER
 @pytest.mark.parametrize("name", NETWORKS)
 def test_networks_of_the_notebook_pass_in_pages(
     offline: Callable[..., Page], tmp_path: Path, name: str, backend: str

@@ -292,6 +292,7 @@ def test_many_channels_and_many_pictures_fit_one_call(gl: GlPage) -> None:
         close(one, np.broadcast_to(signed(array[0, k], most), (*one.shape[:2], 3)))
 
 
+@ONE_RENDERER
 def test_each_layer_has_its_own_range_whatever_else_is_drawn_with_it(gl: GlPage) -> None:
     torch.manual_seed(3)
     model = nn.Sequential(nn.Conv2d(3, 9, 3), nn.ReLU(), nn.Conv2d(9, 5, 3, stride=4)).eval()
@@ -334,6 +335,7 @@ def test_a_job_that_is_drawn_again_shows_what_has_changed(gl: GlPage) -> None:
         gl.page.evaluate("() => { kept = { ...kept, channels: [5] }; }")
 
 
+@ONE_RENDERER
 def test_the_ranges_of_many_numbers_are_found_while_the_page_goes_on(gl: GlPage) -> None:
     small = np.random.default_rng(2).standard_normal((150, 140)).astype(np.float32)
     layout = Layout((1, 2, 1200, 1120), (1, 2, 2))

@@ -111,6 +111,7 @@ def shown(gl: GlPage, plan: nbglcnn.Plan) -> int:
     return session
 
 
+@ONE_RENDERER
 def test_every_transform_equals_numpy_in_every_layout(gl: GlPage) -> None:
     """Of channel subsets, batches, maps of one row, values in strips, and shown in other shapes."""
     assert set(CASES) == set(KINDS)

@@ -36,6 +36,7 @@ SHAPE = (1, 3, 12, 17)
 HARDWARE = "() => Object.assign(gl.opened().capabilities, { software: false })"
 
 
+@ONE_RENDERER
 @pytest.mark.parametrize("fit", FITS)
 def test_pictures_of_any_size_are_resampled_as_pillow_does_it(gl: GlPage, fit: Fit) -> None:
     gl.open(taking((1, 1, 2, 2)))  # which keeps the programs
@@ -81,6 +82,7 @@ def test_a_mirrored_picture_has_left_and_right_exchanged(gl: GlPage) -> None:
         gl.close(session)
 
 
+@ONE_RENDERER
 @pytest.mark.parametrize("hardware", [False, True], ids=["software", "hardware"])
 def test_each_kind_of_picture_gives_the_same(gl: GlPage, hardware: bool) -> None:
     if hardware:
@@ -94,6 +96,7 @@ def test_each_kind_of_picture_gives_the_same(gl: GlPage, hardware: bool) -> None
         check(gl.read(session, "x"), pillow(picture, SHAPE, "crop"))
 
 
+@ONE_RENDERER
 @pytest.mark.parametrize("channels", [1, 3, 4])
 def test_what_is_transparent_is_black_where_the_input_has_no_alpha(
     gl: GlPage, channels: int
@@ -212,6 +215,7 @@ async ([session, mirrored]) => {
 """
 
 
+@ONE_RENDERER
 @pytest.mark.parametrize("hardware", [False, True], ids=["software", "hardware"])
 def test_a_films_picture_of_now_goes_in_and_before_its_first_what_was_there_stays(
     gl: GlPage, hardware: bool

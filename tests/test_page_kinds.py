@@ -58,6 +58,7 @@ SIGNALS = [
 ]
 
 
+@ONE_RENDERER
 @pytest.mark.parametrize(("layout", "nchw"), SIGNALS, ids=["row", "column", "view", "in strips"])
 def test_a_curve_stands_at_its_values(gl: GlPage, layout: Layout, nchw: NCHW | None) -> None:
     rng = np.random.default_rng(3)

@@ -78,6 +78,7 @@ def test_replaced_weights_are_used_and_nothing_is_compiled(
     assert gl.page.evaluate("globalThis.compiled") == 0
 
 
+@ONE_RENDERER
 def test_a_lost_context_is_rebuilt_with_inputs_weights_and_pictures(
     gl: GlPage, model: nn.Sequential, plan: nbglcnn.Plan
 ) -> None:

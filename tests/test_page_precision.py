@@ -68,6 +68,7 @@ def runs(gl: GlPage, plan: nbglcnn.Plan, arrays: tuple[np.ndarray, ...]) -> int:
     return session
 
 
+@ONE_RENDERER
 @pytest.mark.parametrize("name", ["diffusion block", "segnet"])
 def test_a_plan_of_float16_is_right_to_three_digits_and_takes_half(gl: GlPage, name: str) -> None:
     model, inputs = build(name)

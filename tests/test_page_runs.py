@@ -64,6 +64,7 @@ def test_a_run_in_slices_and_bands_gives_the_same_bits(gl: GlPage, plan: nbglcnn
         np.testing.assert_array_equal(one, other, err_msg=value.key)
 
 
+@ONE_RENDERER
 def test_a_long_run_leaves_the_page_free(gl: GlPage) -> None:
     torch.manual_seed(2)
     wide = nn.Sequential(*(nn.Conv2d(48, 48, 3, padding=1) for _ in range(8))).eval()

@@ -100,6 +100,7 @@ def test_a_device_that_draws_halves_alone_picks_nothing_out(gl: GlPage) -> None:
     assert gl.likeliest(session, "output") is None
 
 
+@ONE_RENDERER
 @pytest.mark.parametrize("precision", ["float32", "float16"])
 def test_a_classifiers_largest_follow_its_input_its_edits_and_a_lost_context(
     gl_page: Callable[..., Page],

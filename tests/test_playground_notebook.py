@@ -92,6 +92,7 @@ def check_words(text: str) -> None:
     assert "zeros, then a convolution = a transposed one: True" in text
 
 
+@pytest.mark.sweep  # test_nobrowser.py and the tour prove the way
 def test_without_a_browser_it_learns_the_same(tmp_path: Path, lab: Lab) -> None:
     copy_notebooks(tmp_path)
     notebook = executed(tmp_path, PLAYGROUND, lab.environment)

@@ -34,7 +34,7 @@ from upscale import load_flower
 DEEP = 3e-5
 
 # A minute together, of operators that shorter ones have as well.
-LONG = {"vgg19", "bvlc_alexnet", "densenet121"}
+LONG = {"vgg19", "bvlc_alexnet", "densenet121", "resnet50", "zfnet512"}
 
 UPPER = (0, 2, 4, 6)  # T-shirt, pullover, coat, shirt: the kinds that look most alike
 TWENTY_AND_THIRTY = slice(0, 20), slice(20, 50)
@@ -110,7 +110,14 @@ def test_the_recogniser_reads_what_is_written() -> None:
     assert "".join(alphabet[k] for k in changes) == TEXT
 
 
-@pytest.mark.parametrize("name", ["text detector, another size", "mtcnn o-net", "upscaler"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("text detector, another size", marks=pytest.mark.sweep),
+        "mtcnn o-net",
+        "upscaler",
+    ],
+)
 def test_pages_give_the_same(name: str, in_pages: Callable[..., dict[str, Values]]) -> None:
     model, x = build(name)
     graph, arrays = load(model, x)

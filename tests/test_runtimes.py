@@ -31,7 +31,12 @@ IMAGES = RANDOM.standard_normal((2, 3, 13, 19)).astype(np.float32)
 HALF = 2e-2
 
 
-@pytest.fixture(params=["OpenGL", *RENDERERS])
+# What the numbers of a renderer can change is asked of both; the rest in `make sweep`.
+SWEPT = pytest.param("swiftshader", marks=pytest.mark.sweep)
+ON_BOTH_RENDERERS = pytest.mark.parametrize("runtime", ["OpenGL", *RENDERERS], indirect=True)
+
+
+@pytest.fixture(params=["OpenGL", SWEPT, "llvmpipe"])
 def runtime(
     request: pytest.FixtureRequest,
     gl_page: Callable[..., Page],
@@ -61,6 +66,7 @@ def opened(runtime: Runtime, plan: Plan) -> Loaded:
     return runtime.load(plan.to_bytes())
 
 
+@ON_BOTH_RENDERERS
 def test_every_value_equals_pytorch_and_follows_the_input(
     runtime: Runtime, model: nn.Sequential
 ) -> None:
@@ -75,6 +81,7 @@ def test_every_value_equals_pytorch_and_follows_the_input(
         assert_equal(network.read(name), tensor.numpy(), name=name)
 
 
+@ON_BOTH_RENDERERS
 def test_arrays_survive_every_layout_bit_for_bit(runtime: Runtime) -> None:
     """Also NaN and infinities, and what is cut into strips."""
     for name, layout in LAYOUTS.items():
@@ -84,6 +91,7 @@ def test_arrays_survive_every_layout_bit_for_bit(runtime: Runtime) -> None:
         network.close()
 
 
+@ON_BOTH_RENDERERS
 def test_a_value_longer_than_a_texture_equals_pytorch(runtime: Runtime) -> None:
     torch.manual_seed(0)
     model, x = nn.Conv1d(1, 8, 9).eval(), RANDOM.standard_normal((1, 1, 17_000)).astype("f4")
@@ -212,6 +220,7 @@ def test_a_section_that_runs_alone_finds_what_it_reads(runtime: Runtime) -> None
         assert_equal(network.run({}, "post")["y"], crossed_of(INPUTS[0]))
 
 
+@ON_BOTH_RENDERERS
 def test_nan_and_infinities_are_carried(runtime: Runtime) -> None:
     x = INPUTS[0].copy()
     x.ravel()[:3] = np.nan, np.inf, -np.inf

@@ -73,6 +73,7 @@ def check_words(text: str) -> None:
     assert "Teaching(ready, sandal: 6, sneaker: 6, ankle boot: 6, cut='pool') 0 stale" in text
 
 
+@pytest.mark.sweep  # test_nobrowser.py and the tour prove the way
 def test_without_a_browser_it_learns_the_same(tmp_path: Path, lab: Lab) -> None:
     copy_notebooks(tmp_path)
     notebook = executed(tmp_path, TEACH, lab.environment)
