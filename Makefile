@@ -2,7 +2,9 @@
 PYTHON ?= python3
 IN_VENV := .venv/bin/python -m
 # One more than there are cores: browsers and kernels are waited for. Neighbours share a browser or a server.
+# PyTorch computes on one thread in each: those of several would wait for each other, busily.
 WORKERS := -n 3 --dist worksteal
+PYTEST := OMP_NUM_THREADS=1 .venv/bin/python -m pytest $(WORKERS)
 # the files that `make test` takes a part of
 SWEPT = $(shell grep -lE 'ONE_RENDERER|mark\.sweep|swept_backend|"--sweep"' tests/test_*.py)
 NPM := PATH="$(CURDIR)/.venv/bin:$$PATH" npm --prefix js run --silent
@@ -21,7 +23,7 @@ demo: setup
 # make test ARGS="-k conv" runs some of them
 test:
 	@$(PYTHON) scripts/setup.py --tests
-	$(IN_VENV) pytest $(WORKERS) $(ARGS)
+	$(PYTEST) $(ARGS)
 
 lint: setup
 	$(IN_VENV) ruff check && $(IN_VENV) ruff format --check && $(IN_VENV) mypy src
@@ -38,7 +40,7 @@ fuzz:
 # at six widths (15 minutes of it), the tour and two files of notebooks on SwiftShader too
 sweep:
 	@$(PYTHON) scripts/setup.py --tests
-	$(IN_VENV) pytest $(WORKERS) $(SWEPT) --sweep swiftshader $(ARGS)
+	$(PYTEST) $(SWEPT) --sweep swiftshader $(ARGS)
 
 # faults put into a copy of the code, one at a time (tests/mutants/): which of them does no test notice? (half an hour;
 # make mutants ARGS="weights" puts in those of one area)
