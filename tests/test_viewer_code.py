@@ -231,8 +231,10 @@ def open_everything(page: Page) -> None:
     view.locator("[data-tab=profile]").click()
     expect(view.locator(".nbg-profile")).to_be_visible(timeout=SOON_MS)
     view.locator("[data-tab=layer]").click()
-    view.locator(".nbg-head").get_by_role("button", name="Explain").click()
-    expect(view.locator(".nbg-explain")).to_be_visible(timeout=SOON_MS)
+    parts = {"Filters": ".nbg-filters", "Explain": ".nbg-explain", "Bend": ".nbg-bend"}
+    for part, inside in {**parts, "Maps": ".nbg-controls"}.items():
+        view.locator(".nbg-head").get_by_role("button", name=part, exact=True).click()
+        expect(view.locator(inside).first).to_be_visible(timeout=SOON_MS)
     view.locator("[data-tab=network]").click()
     view.locator(".nbg-forms").get_by_role("button", name="Graph").click()
     expect(view.locator(".nbg-graph")).to_be_visible(timeout=SOON_MS)

@@ -14,7 +14,7 @@ from nbglcnn.edits.kinds import KINDS
 from nbglcnn.errors import InputError, nearest
 from nbglcnn.graph import Array
 from nbglcnn.plan import Input
-from nbglcnn.sources.records import NOISE_MEAN, NOISE_STD, OF_ONE_PAGE, Kind, Source
+from nbglcnn.sources.records import NOISE_MEAN, NOISE_STD, Kind, Source
 
 MOST_SEED = 2**31
 MOST_RATE = 1000.0
@@ -279,11 +279,6 @@ def yes_or_no(record: InputSource, *names: str) -> None:
         if not isinstance(given, bool | np.bool_):
             raise InputError(f"{type(record).__name__}: {name}={given!r}; True or False is needed")
         object.__setattr__(record, name, bool(given))
-
-
-def of_one_page(source: InputSource | None) -> bool:
-    """Whether its pictures exist in one page alone."""
-    return source is not None and source.kind in OF_ONE_PAGE
 
 
 def feeding(source: InputSource, key: str, inputs: tuple[Input, ...]) -> InputSource:

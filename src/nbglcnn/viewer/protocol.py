@@ -31,11 +31,15 @@ COLOR_RANGES = ("channel", "layer", "fixed")
 VIEWS = (
     *("network", "maps", "filters", "explain", "bend", "train", "teach", "profile", "compare"),
 )
-# Views whose code comes behind the weights; some of them are parts of Explain. The first is what
-# sessions edit with, "scores" what they pick the largest ones out with.
+# Views whose code comes behind the weights, in the order in which readers come to them: for the
+# network's pictures, the Layer tab, what goes in, the other tabs. Some are parts of Explain. The
+# first is what sessions edit with, "scores" what they pick the largest ones out with.
 ROOMS = (
     "bending",
+    "scores",
+    "kinds",
     "graph",
+    "channels",
     "filters",
     "explain",
     "fields",
@@ -43,21 +47,18 @@ ROOMS = (
     "attention",
     "trail",
     "operands",
-    "compare",
-    "profile",
-    "kinds",
-    "scores",
-    "overlay",
-    "screen",
     "bend",
-    "manipulate",
-    "keep",
+    "overlay",
     "sources",
+    "manipulate",
     "latent",
     "training",
     "train",
-    "channels",
     "teach",
+    "profile",
+    "compare",
+    "screen",
+    "keep",
     "help",
 )
 MAX_COMPARED = 4  # channels that are shown large beside each other, at most
