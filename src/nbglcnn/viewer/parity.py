@@ -155,6 +155,8 @@ class ParityCheck:
             self._edits, self._since = name, now
             for device in [one for one in self._verdicts if one[2] not in ("", name)]:
                 del self._verdicts[device]
+            for page in self._connection.usable:  # it forgets them too
+                page.sampled, page.told = (-1, ""), ("", "")
         return self._waited(REST + max(moved, self._since if name else NEVER))
 
     def _waited(self, until: float) -> bool:
