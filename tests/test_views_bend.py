@@ -13,6 +13,7 @@ from torch import nn
 import nbglcnn
 from equal import assert_equal
 from fashion_autoencoder import load_autoencoder
+from nbglcnn.edits.kinds import KINDS
 from nbglcnn.edits.records import Edit, from_dict
 from nbglcnn.edits.reference import edited
 from test_views import autoencoder
@@ -111,6 +112,16 @@ def test_what_is_built_with_pointer_and_keys_is_what_numpy_computes(
     plan, images, values = autoencoder()
     bending = Bending(show(plan, images))
     page = bending.page
+    bending.views.quiet()
+    # Each transform that fits these channels is shown on one of them.
+    tiles = page.locator("[data-transform]")
+    names = [one.get_attribute("data-transform") for one in tiles.all()]
+    assert names == [kind.name for kind in KINDS.values() if not kind.counts]
+    as_it_is = pixels(page.locator(".nbg-bend-tiles figure canvas"))
+    drawn = {name: pixels(page.locator(f"[data-transform='{name}'] canvas")) for name in names}
+    assert len({one.tobytes() for one in (as_it_is, *drawn.values())}) == len(names) + 1
+    assert (drawn["flip_h"] == as_it_is[:, ::-1]).all()
+    assert (drawn["flip_v"] == as_it_is[::-1]).all()
     for channel in (5, 10, 12):
         bending.tile(channel).click()
     bending.add("rotate")
