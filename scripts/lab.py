@@ -28,7 +28,7 @@ CALL_WARM = ("-I", "-S", WARM)
 # Settings of a Lab that asks for no news.
 QUIET = {"@jupyterlab/apputils-extension/notification": {"fetchNews": "false"}}
 
-# What tests may ask and tell the page: every WebGL context, every float read, programs and textures, a mute button.
+# What tests may ask and tell the page: WebGL contexts, float reads, what is made, a mute button.
 PROBES = """
 window.probe = {
   contexts: [], pixels: [], keep: false, mute: false, drop: 0, compiles: 0, textures: 0, sent: 0,

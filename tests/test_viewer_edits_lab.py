@@ -282,7 +282,9 @@ def test_the_pages_slider_makes_nothing_and_is_seen_within_two_frames(
     said = line.locator(".nbg-ok")
     expect(said).to_have_text(REPLAYED)
     told = "viewer.status['parity']"
-    notebook.until(f"'10 of 10 layers match PyTorch' in {told} and 'bends replayed' in {told}", told)
+    notebook.until(
+        f"'10 of 10 layers match PyTorch' in {told} and 'bends replayed' in {told}", told
+    )
     notebook.run("viewer.bend('encoder.0', transforms.glsl('y = x * x;'), name='square')\nNone")
     expect(line).to_contain_text("bent: not compared")
     expect(said).to_have_count(0)
