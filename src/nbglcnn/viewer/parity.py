@@ -258,14 +258,7 @@ class ParityCheck:
         subject = f"{framework} on {renderer}"
         known = sampled(expected, bands)
         report = compared(
-            plan,
-            found,
-            known,
-            subject,
-            expected,
-            exact,
-            rounded=graph.rounded(),
-            bent=bool(bends),
+            plan, found, known, subject, expected, exact, rounded=graph.rounded(), bent=bool(bends)
         )
         if not report.ok and any(jumps(edit) for some in bends.edits.values() for edit in some):
             problem = "a threshold may decide by an element's last digit; verify() says more"
