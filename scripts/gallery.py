@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "pictures" / "views"
 WIDTHS = (420, 620, 848, 1420)  # the narrowest layout, a small one, JupyterLab's own, a projector
 THEMES = ("Light", "Dark")
-WINDOW = {"width": 1900, "height": 2400}  # all that is in it is drawn
+WINDOW = {"width": 1900, "height": 2700}  # all that is in it is drawn
 GAP = 24
 SCALE = 0.6  # of a sheet's picture; words of 12 px can still be read
 MAX_BYTES = 400_000
@@ -138,7 +138,7 @@ def take(lab: Lab, browser: Browser, names: list[str]) -> Iterator[Path]:
 def take_bends(lab: Lab, browser: Browser) -> Path:
     """The Bend part, with some bends."""
     made = NETWORKS["autoencoder"][0]
-    with shown(lab, browser, made, "nbglcnn.Viewer(model, x, height=2400)") as notebook:
+    with shown(lab, browser, made, "nbglcnn.Viewer(model, x, height=2600)") as notebook:
         notebook.run(BENT)
         return montage(notebook, FOLDER / "autoencoder-bend.webp")
 

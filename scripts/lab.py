@@ -28,10 +28,10 @@ CALL_WARM = ("-I", "-S", WARM)
 # Settings of a Lab that asks for no news.
 QUIET = {"@jupyterlab/apputils-extension/notification": {"fetchNews": "false"}}
 
-# What tests may ask and tell the page: every WebGL context, every float read, a mute button.
+# What tests may ask and tell the page: WebGL contexts, float reads, what is made, a mute button.
 PROBES = """
 window.probe = {
-  contexts: [], pixels: [], keep: false, mute: false, drop: 0, compiles: 0, sent: 0,
+  contexts: [], pixels: [], keep: false, mute: false, drop: 0, compiles: 0, textures: 0, sent: 0,
 };
 for (const type of [HTMLCanvasElement, window.OffscreenCanvas]) {
   const getContext = type.prototype.getContext;
@@ -52,6 +52,15 @@ const { compileShader } = WebGL2RenderingContext.prototype;
 WebGL2RenderingContext.prototype.compileShader = function (shader) {
   window.probe.compiles += 1;
   compileShader.call(this, shader);
+};
+const { createTexture, deleteTexture } = WebGL2RenderingContext.prototype;
+WebGL2RenderingContext.prototype.createTexture = function () {
+  window.probe.textures += 1;
+  return createTexture.call(this);
+};
+WebGL2RenderingContext.prototype.deleteTexture = function (texture) {
+  if (texture !== null) window.probe.textures -= 1;
+  deleteTexture.call(this, texture);
 };
 const send = WebSocket.prototype.send;
 WebSocket.prototype.send = function (data) {
@@ -81,7 +90,7 @@ REST = """async (ms) => {
     // A number that is on its way; before a letter it stands for what was left out of a name.
     const busy = /…(?!\\w)|building|Stop measuring/.exec(texts.join());
     if (busy !== null) return busy[0];
-    const compared = (text) => / match |Remove all/.test(text);  // with bends none is made
+    const compared = (text) => / match |Remove all/.test(text);  // with a text in GLSL none is made
     if (!texts.every(compared)) return "no comparison with PyTorch";
     return drawn().includes("undrawn") ? "an undrawn canvas" : "";
   };

@@ -185,7 +185,7 @@ def take_tour(lab: Lab, page: Page) -> list[Path]:
     notebook.page.evaluate("() => { window.lab.panel().content.activeCellIndex = 0; }")
     notebook.rest()
     notebook.page.wait_for_timeout(16_000)  # a short run is measured again after this at the latest
-    names = ("tour", "layer", "tour-dark", "explain", "bend", "compare")
+    names = ("tour", "layer", "tour-dark", "explain", "compare")
     pictures = {name: PICTURES / f"{name}.png" for name in names}
     cell.screenshot(path=pictures["tour"])
     change_theme(notebook, "Dark")
@@ -199,28 +199,12 @@ def take_tour(lab: Lab, page: Page) -> list[Path]:
     cell.locator(".nbg-question").wait_for()
     notebook.rest()
     cell.locator(".nbglcnn").screenshot(path=pictures["explain"])
-    bend(notebook, cell)
-    cell.locator(".nbglcnn").screenshot(path=pictures["bend"])
     compared = viewer_cell(notebook, 3).locator(".nbglcnn")
     compared.get_by_role("button", name="encoder.2", exact=True).click()
     compared.get_by_role("button", name="channel 22,").click()
     notebook.rest()
     compared.screenshot(path=pictures["compare"])
     return list(pictures.values())
-
-
-def bend(notebook: Notebook, cell: Locator) -> None:
-    """Turn some channels of decoder.5, and make them stronger."""
-    cell.locator(".nbg-rail-item[title^='decoder.5,']").click()
-    cell.get_by_role("button", name="Bend", exact=True).click()
-    for channel in (5, 10, 12, 13, 15, 16, 17, 21, 25, 30):
-        cell.locator(f"[data-pick='{channel}']").click()
-    for transform, number in (("rotate", "40"), ("multiply", "1.6")):
-        cell.locator(f"[data-transform='{transform}']").click()
-        field = cell.locator(f"[data-bend='{transform}']").get_by_role("textbox").first
-        field.fill(number)
-        field.press("Enter")
-    notebook.rest()
 
 
 def take_graph(lab: Lab, page: Page) -> list[Path]:

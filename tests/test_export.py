@@ -5,6 +5,7 @@ import hashlib
 import html
 import io
 import re
+import time
 import zlib
 from collections import Counter
 from collections.abc import Callable
@@ -333,6 +334,66 @@ def test_all_views_are_in_the_page(offline: Callable[..., Page], lesson: Path) -
     page.evaluate("async () => (await window.nbglcnn).show({ name: 'network' })")
     expect(page.locator(".nbg-picture").first).to_be_visible()
     expect(page.locator("body")).not_to_contain_text("from Python.")
+
+
+def test_a_page_is_bent_by_clicks_as_in_the_notebook(
+    offline: Callable[..., Page], lesson: Path
+) -> None:
+    page = offline(lesson)
+    page.evaluate("async () => (await window.nbglcnn).show({ name: 'bend', layer: 'encoder.1' })")
+    model, x = autoencoder(3), pictures(3)
+    before = hooked(model, x)
+
+    def holds(factors: dict[int, float]) -> None:
+        """What encoder.1 gives is times these by their channels, and all behind it follows."""
+        bent = before["encoder.1"].copy()
+        for channel, factor in factors.items():
+            bent[:, channel] *= factor
+        with torch.no_grad():
+            behind = model.encoder[2:](torch.from_numpy(bent))
+            output = model.decoder(behind).numpy()
+        expected = {"encoder.1": bent, "encoder.4": behind.numpy(), "output": output}
+        until = time.monotonic() + 20
+        while True:
+            try:
+                return check(page, expected)
+            except AssertionError:  # a run is on its way
+                if time.monotonic() > until:
+                    raise
+                page.wait_for_timeout(50)
+
+    for channel in (1, 6):
+        page.locator(f"[data-pick='{channel}']").click()
+    page.locator("[data-transform='multiply']").click()
+    row = page.locator("[data-bend='multiply']")
+    field = row.get_by_role("textbox", name="Multiply: factor")
+    field.fill("-2,5")
+    field.press("Enter")
+    holds({1: -2.5, 6: -2.5})
+    slider = row.get_by_role("slider", name="Multiply: mix")
+    slider.scroll_into_view_if_needed()
+    box = slider.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] - 2, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2, steps=6)
+    page.mouse.up()
+    mix = float(slider.input_value())
+    assert 0.3 < mix < 0.7
+    mixed = {1: 1 - 3.5 * mix, 6: 1 - 3.5 * mix}
+    holds(mixed)
+    page.locator("[data-pick='4']").click(modifiers=["Alt"])
+    holds({**mixed, 4: 0})
+    for expected in (mixed, {1: -2.5, 6: -2.5}):  # the mute, and all of the drag
+        page.get_by_role("button", name="Undo", exact=True).click()
+        holds(expected)
+    status = page.locator(".nbg-status")
+    expect(status).to_contain_text("bent")
+    status.get_by_role("button", name="Remove all").click()
+    holds({})
+    expect(status).not_to_contain_text("bent")
+    page.keyboard.press("Control+z")
+    holds({1: -2.5, 6: -2.5})
 
 
 def test_a_lesson_turns_the_viewer(offline: Callable[..., Page], lesson: Path) -> None:

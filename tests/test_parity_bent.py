@@ -185,6 +185,36 @@ def test_samples_of_other_edits_are_judged_as_such_and_asked_for_again(page: Pre
     assert page.until(bool).startswith("3 of 3 layers match")
 
 
+def test_after_a_bend_that_comes_and_goes_it_is_told_again(page: Pretended) -> None:
+    """A page forgets what was found with every change."""
+
+    def told() -> list[str]:
+        return [one["edits"] for one in page.sent if one["type"] == "verified"]
+
+    def come_and_go(transform: transforms.Transform) -> None:
+        page.sent.clear()
+        page.session.bend("1", transform)
+        page.follow()
+        page.session.undo()
+        page.follow()
+
+    page.follow()
+    page.answer()
+    page.until(bool)
+    come_and_go(transforms.flip_v())
+    assert told() == [""]
+    page.session.bend("0", transforms.flip_h())
+    page.until(lambda _: page.asked())
+    page.answer()
+    page.until(bool)
+    assert len(told()) == 1
+    come_and_go(transforms.flip_v())
+    page.until(lambda _: page.asked())
+    page.answer()
+    page.until(bool)
+    assert len(told()) == 1 and "flip_h" in told()[0]
+
+
 def test_what_cannot_be_replayed_is_said_and_no_samples_are_asked_for(page: Pretended) -> None:
     page.session.bend("0", transforms.glsl("y = x * x"), name="square")
     found = page.until(bool)

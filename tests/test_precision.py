@@ -9,7 +9,7 @@ from torch import nn
 
 import nbglcnn
 from cases import CASES
-from nbglcnn import InputError, Plan, Session, Target, Viewer
+from nbglcnn import InputError, Plan, Session, Target, Viewer, transforms
 from nbglcnn.load import load
 from nbglcnn.lowering.lower import lower
 from nbglcnn.plan import Texture
@@ -206,6 +206,12 @@ def test_a_viewer_in_float16_says_so_and_is_right_to_three_digits() -> None:
     assert viewer.verify().ok
     viewer.load_state_dict(autoencoder(7).state_dict())
     assert viewer.verify().ok
+    before = viewer.output
+    viewer.bend("encoder.1", transforms.rotate(30), channels=[0, 2], mix=0.75)
+    viewer.bend("decoder.1", transforms.blur(1.5))
+    report = viewer.verify()
+    assert report.ok and report.summary.endswith("bends replayed")
+    assert not match("output", viewer.output, before, rtol=RTOL["float16"]).ok
     assert len(viewer._repr_mimebundle_()[0]["image/png"]) > 500
     viewer.close()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -237,6 +238,40 @@ def test_arrays_take_the_place_of_values(session: Session, x: torch.Tensor) -> N
     np.testing.assert_array_equal(other["first"], before["first"])
     np.testing.assert_array_equal(other["output[1]"], before["output[1]"])
     assert np.abs(other["first.0"] - before["first.0"]).max() > 0.1
+
+
+def test_a_changed_parameter_makes_no_texture_buffer_or_program(
+    session: Session, x: torch.Tensor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = session.run(x)["relu"]
+    session.inject("relu", own := 3 + np.abs(before[:, [1, 4]]), channels=[1, 4])
+    bend = session.bend("relu", transforms.multiply(2), channels=[0, 1])
+    session.bend("first", transforms.glsl("y = a * x;", a=1.0))
+    session.run(x)
+    context = session._device.context
+    made: list[str] = []
+
+    class Counting:
+        """The device's context, which notes what is made."""
+
+        def __getattr__(self, name: str) -> Any:
+            if name in ("texture_array", "buffer", "program", "vertex_array"):
+                made.append(name)
+            return getattr(context, name)
+
+    monkeypatch.setattr(session._device, "context", Counting())
+    for factor in (3, 4):
+        bend.factor = factor
+        found = session.run(x)["relu"]
+        np.testing.assert_allclose(found[:, 0], factor * before[:, 0], rtol=1e-6)
+        np.testing.assert_allclose(found[:, 1], factor * own[:, 0], rtol=1e-6)
+        np.testing.assert_array_equal(found[:, 4], own[:, 1])
+    assert made == []
+    bend.channels = [4]  # other contents of one table, and the old one is freed
+    found = session.run(x)["relu"]
+    np.testing.assert_allclose(found[:, 4], 4 * own[:, 1], rtol=1e-6)
+    np.testing.assert_array_equal(found[:, :2], [[before[k, 0], own[k, 0]] for k in (0, 1)])
+    assert made == ["texture_array"]
 
 
 def test_ones_own_formula_and_what_does_not_compile(session: Session, x: torch.Tensor) -> None:

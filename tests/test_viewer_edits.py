@@ -316,6 +316,29 @@ def test_a_comparison_is_bent_by_its_own_keys() -> None:
     found = both["decoder.0"]
     assert_equal(found.b, changed)
     assert_equal(found.difference, changed - hooked(model, x)["decoder.0"])
+    # What is put in the place of values, kept, taken back and taken along, as of one Viewer.
+    kept, plain = both.bends.to_dict(), hooked(model, x)
+    other = np.random.default_rng(2).normal(size=plain["encoder.4"].shape).astype(np.float32)
+    both.inject("A.encoder.4", other)
+    injected = behind("encoder.4", lambda _: torch.from_numpy(other))["decoder.0"]
+    assert_equal(both["decoder.0"].a, injected)
+    assert_equal(both["decoder.0"].b, changed)
+    both.release("A.encoder.4")
+    assert_equal(both["decoder.0"].a, plain["decoder.0"])
+    assert both.undo() and both.undo()
+    assert_equal(both["decoder.0"].a, plain["decoder.0"])
+    both.bends.clear()
+    assert_equal(both["decoder.0"].b, plain["decoder.0"])
+    both.freeze("B.encoder.4")
+    both.input = pictures(3)
+    of_a = hooked(model, pictures(3))["decoder.0"]
+    assert_equal(both["decoder.0"].a, of_a)
+    assert_equal(both["decoder.0"].b, plain["decoder.0"])
+    both.release("B.encoder.4")
+    assert_equal(both["decoder.0"].b, of_a)
+    both.input = x
+    both.bends.from_dict(kept)
+    assert_equal(both["decoder.0"].b, changed)
     both.set_weight("B.decoder.0.bias", 0, 9.0)
     assert both.state_dict()["decoder.0.bias"][0] == 9
     model.load_state_dict(both.state_dict())
@@ -597,6 +620,10 @@ def test_an_onnx_file_is_written_with_the_weights_of_now(
     viewer.set_weight("b", 1, -2.5)
     if "w" in viewer.network.graph.parameters:
         viewer.set_weight("w", (2, 1, 0, 2), 1.25)
+    state = viewer.state_dict()
+    assert state.keys() == viewer.network.graph.parameters.keys()
+    assert {type(value) for value in state.values()} == {np.ndarray}
+    assert state["b"][1] == -2.5 and ("w" not in state or state["w"][2, 1, 0, 2] == 1.25)
     expected = viewer.output
     viewer.bend("c", transforms.ablate())  # no weight
     written = viewer.to_onnx(tmp_path / "again.onnx")

@@ -1,12 +1,13 @@
 """A Viewer's edits in real JupyterLab: what Python does the page has, and the other way."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
 
 from equal import assert_equal
 from lab import Lab, Notebook, alone
@@ -26,6 +27,40 @@ SET = """(model, given) => {
   model.save_changes();
 }"""
 GET = "(model, names) => names.map((name) => model.get(name))"
+# From now on: in which frame the page's slider was heard, and in which the bent map was another.
+FOLLOW = """() => {
+  const root = [...document.querySelectorAll(".nbglcnn")].at(-1);
+  const bent = root.querySelector(".nbg-bend-mine canvas");
+  const copy = new OffscreenCanvas(bent.width, bent.height).getContext("2d");
+  const seen = () => {
+    copy.clearRect(0, 0, bent.width, bent.height);
+    copy.drawImage(bent, 0, 0);
+    return copy.getImageData(0, 0, bent.width, bent.height).data.join();
+  };
+  const { compiles, textures } = window.probe;
+  const steps = []; // of the slider
+  let [frame, before, ended] = [0, seen(), false];
+  root.querySelector("[data-bend='rotate'] input[type=range]").addEventListener("input", () => {
+    steps.push({ asked: frame, seen: 0, ms: 0 });
+  });
+  const tick = () => {
+    const now = seen();  // as the frame before this one has left it
+    const last = steps.at(-1);
+    if (now !== before && last) {
+      last.seen ||= frame;
+      last.ms ||= Number(root.querySelector(".nbg-status strong").textContent.split(" ")[0]);
+    }
+    [before, frame] = [now, frame + 1];
+    if (!ended) requestAnimationFrame(tick);
+  };
+  requestAnimationFrame(tick);
+  const end = () => {
+    ended = true;
+    return [window.probe.compiles - compiles, steps];
+  };
+  window.dragged = { textures, end };
+}"""
+REPLAYED = re.compile("^10 of 10 layers match PyTorch .*, bends replayed$")
 SEND = "(model, contents) => contents.forEach((one) => model.send(one))"
 
 
@@ -201,6 +236,64 @@ def test_a_linked_slider_bends_while_it_is_dragged(notebook: Notebook, local: Vi
     )
     notebook.run("while viewer._history['past'][1:]: viewer.undo()\nassert bend.degrees == 0")
     notebook.until("slider.value == 0")
+    notebook.run("ipywidgets.Widget.close_all()")
+
+
+def test_the_pages_slider_makes_nothing_and_is_seen_within_two_frames(
+    notebook: Notebook, local: Viewer
+) -> None:
+    notebook.run(
+        "viewer = Viewer(model, x, timeout=60)\n"
+        "bend = viewer.bend('encoder.1', transforms.rotate(0))\n"
+        "viewer.show('encoder.1', view='bend')\nviewer"
+    )
+    page = notebook.page
+    slider = page.locator("[data-bend='rotate'] input[type=range]").first
+    page.get_by_role("button", name="This layer").click()
+    slider.scroll_into_view_if_needed()
+    notebook.rest()
+    box = slider.bounding_box()
+    assert box is not None
+    middle = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + box["width"] * 0.5, middle)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.2, middle)
+    page.wait_for_timeout(700)  # what the first change of a drag needs is there
+    page.evaluate(FOLLOW)
+    for k in range(1, 13):
+        page.mouse.move(box["x"] + box["width"] * (0.2 + 0.05 * k), middle)
+        page.wait_for_timeout(150)
+    page.mouse.up()
+    # What statistics of the shown maps are computed in is freed behind them; nothing else is made.
+    page.wait_for_function("() => probe.textures === dragged.textures", timeout=20_000)
+    compiled, steps = page.evaluate("() => dragged.end()")
+    assert compiled == 0, "no program is new"
+    assert len(steps) >= 10 and all(step["seen"] for step in steps), steps
+    middle = len(steps) // 2
+    waits = sorted(step["seen"] - step["asked"] for step in steps)
+    runs = sorted(step["ms"] for step in steps)
+    # Two frames, and those for which a run keeps the processor that draws here.
+    assert waits[middle] <= 2 + runs[middle] // 16, steps
+    notebook.until("bend.degrees > 100")
+    local.bend("encoder.1", transforms.rotate(float(notebook.ask("print(bend.degrees)"))))
+    check(notebook, local, "after the page's slider")
+    # The parity check compares with the model whose bends are replayed; not where that can't be.
+    line = page.locator(".nbglcnn").last.locator(".nbg-status")
+    said = line.locator(".nbg-ok")
+    expect(said).to_have_text(REPLAYED)
+    told = "viewer.status['parity']"
+    notebook.until(
+        f"'10 of 10 layers match PyTorch' in {told} and 'bends replayed' in {told}", told
+    )
+    notebook.run("viewer.bend('encoder.0', transforms.glsl('y = x * x;'), name='square')\nNone")
+    expect(line).to_contain_text("bent: not compared")
+    expect(said).to_have_count(0)
+    notebook.until(f"{told}.startswith(\"bent: not compared (the bend 'square'\")", told)
+    notebook.run("viewer.bends['square'].remove()")
+    expect(said).to_have_text(REPLAYED)
+    notebook.run("viewer.bend('encoder.0', transforms.invert(), name='off', enabled=False)\nNone")
+    expect(page.locator(".nbg-bend-others")).to_contain_text("invert")
+    expect(said).to_have_text(REPLAYED)  # of what acts nothing has changed
     notebook.run("ipywidgets.Widget.close_all()")
 
 

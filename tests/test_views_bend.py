@@ -13,6 +13,7 @@ from torch import nn
 import nbglcnn
 from equal import assert_equal
 from fashion_autoencoder import load_autoencoder
+from nbglcnn.edits.kinds import KINDS
 from nbglcnn.edits.records import Edit, from_dict
 from nbglcnn.edits.reference import edited
 from test_views import autoencoder
@@ -111,6 +112,16 @@ def test_what_is_built_with_pointer_and_keys_is_what_numpy_computes(
     plan, images, values = autoencoder()
     bending = Bending(show(plan, images))
     page = bending.page
+    bending.views.quiet()
+    # Each transform that fits these channels is shown on one of them.
+    tiles = page.locator("[data-transform]")
+    names = [one.get_attribute("data-transform") for one in tiles.all()]
+    assert names == [kind.name for kind in KINDS.values() if not kind.counts]
+    as_it_is = pixels(page.locator(".nbg-bend-tiles figure canvas"))
+    drawn = {name: pixels(page.locator(f"[data-transform='{name}'] canvas")) for name in names}
+    assert len({one.tobytes() for one in (as_it_is, *drawn.values())}) == len(names) + 1
+    assert (drawn["flip_h"] == as_it_is[:, ::-1]).all()
+    assert (drawn["flip_v"] == as_it_is[::-1]).all()
     for channel in (5, 10, 12):
         bending.tile(channel).click()
     bending.add("rotate")
@@ -418,6 +429,25 @@ def test_wherever_one_is_channels_are_muted_and_what_is_bent_is_said(
     outline = "(one) => getComputedStyle(one).outlineColor"
     assert stage.locator(".nbg-picture > *").first.evaluate(outline) == "rgb(162, 28, 175)"
     expect(page.locator(".nbg-stage [data-bent]")).to_have_count(1)
+    # The same in a graph, where its module is closed or open, and in the rows of a narrow place.
+    views.set(form="graph")
+    page.get_by_role("button", name="Close all modules").click()
+    module = page.locator("[data-node='decoder']")
+    expect(module.get_by_role("img", name="bent: decoder.5 ablate")).to_be_visible()
+    assert module.locator(".nbg-picture > *").evaluate(outline) == "rgb(162, 28, 175)"
+    expect(page.locator("[data-node] [data-bent]")).to_have_count(1)
+    page.get_by_role("button", name="Open all modules").click()
+    node = page.locator("[data-node][data-layer='decoder.5']")
+    expect(node.locator(".nbg-picture > *")).to_be_visible()  # from far its words are left out
+    assert node.locator(".nbg-picture > *").evaluate(outline) == "rgb(162, 28, 175)"
+    expect(page.locator("[data-node] [data-bent]")).to_have_count(1)
+    views.set(form="strip")
+    page.set_viewport_size({"width": 480, "height": 1000})
+    row = page.locator(".nbg-row[data-layer='decoder.5']")
+    expect(row.get_by_role("img", name="bent: ablate")).to_be_visible()
+    assert row.locator(".nbg-six > *").evaluate(outline) == "rgb(162, 28, 175)"
+    expect(page.locator(".nbg-row [data-bent]")).to_have_count(1)
+    page.set_viewport_size({"width": 1200, "height": 1000})
     pill = page.get_by_role("button", name="1 bend on decoder.5")
     pill.click()
     expect(page.locator(".nbg-bend")).to_be_visible()
@@ -520,9 +550,25 @@ def test_vectors_wide_layers_and_what_cannot_be_bent(show: Callable[..., Views])
     bending.add("ablate")
     views.quiet()
     assert bending.read(outputs[0])[0, 3] == 0
+    # Elements, and rows of scores, are muted as maps are; nothing is picked, opened or explained.
+    bending.tile(5).click(modifiers=["Alt"])
+    assert bending.edits()[-1].name == "mute" and bending.edits()[-1].channels == (5,)
+    assert bending.picked() == [3]
+    views.set(section="maps")
+    page.get_by_role("button", name="value 6:").click(modifiers=["Alt"])
+    assert bending.edits()[-1].channels == (5, 6)
+    views.set(tab="network")
+    row = page.locator(".nbg-top-row").first
+    first = int(row.locator(".nbg-top-name").inner_text())
+    row.click(modifiers=["Alt"])
+    mute = bending.edits()[-1]
+    assert (mute.layer, mute.channels) == (outputs[0], (first,))
+    assert views.get("tab") == "network", "the row was asked why"
+    views.quiet()
+    assert (bending.read(outputs[0])[0, [3, 5, 6, first]] == 0).all()
     assert page.locator("[data-transform='rotate'] canvas").count() == 0
     index = next(value.key for value in plan.values if value.dtype != "float32")
-    views.set(selected={"layer": index, "channel": None})
+    views.set(selected={"layer": index, "channel": None}, section="bend", tab="layer")
     refused = page.locator(".nbg-bend-refused")
     expect(refused).to_contain_text("only float32 values can be bent. These can be:")
     refused.get_by_role("button").first.click()

@@ -242,6 +242,20 @@ def test_a_drag_waits_for_the_numbers_of_its_last_edit(show: Show) -> None:
     # A click changes nothing.
     cell.click()
     assert asked(page) == []
+    # With Shift a tenth as fast, from where it stands now.
+    page.keyboard.down("Shift")
+    drag(page, cell, 40)
+    page.keyboard.up("Shift")
+    edits = asked(page)
+    assert edits[-1]["values"] == pytest.approx([start + 44 * unit], rel=1e-5)
+    # A slider over all weights of a filter, in one step.
+    weight = conv.weight.detach().numpy()
+    page.get_by_role("slider", name="Scale Filter 0").fill("0.5")
+    edits = asked(page)
+    assert len({edit["step"] for edit in edits}) == 1
+    expected = weight.copy()
+    expected[0] *= 0.5
+    np.testing.assert_allclose(made(conv.weight, edits), expected, rtol=1e-6)
     # A finger on a number doesn't scroll the page; on the small picture it does.
     how = "one => getComputedStyle(one).touchAction"
     assert cell.evaluate(how) == "none"
@@ -336,6 +350,19 @@ def test_python_has_what_is_dragged_and_undo_brings_every_bit_back(
         zeroed[name][0] = 0
         same_as_pytorch(zeroed)
         page.get_by_role("button", name="Undo").click()
+        expect(changed).to_have_text(f"2 of {weight.size} weights changed")
+        same_as_pytorch(state)
+        # A slider scales all of a filter, and one click brings back what it was before all edits.
+        page.get_by_role("slider", name="Scale Filter 0").fill("0.5")
+        expect(changed).to_have_text(f"{weight[0].size} of {weight.size} weights changed")
+        scaled = {key: value.clone() for key, value in state.items()}
+        scaled[name][0] *= 0.5
+        same_as_pytorch(scaled)
+        page.get_by_role("button", name="Reset").click()
+        expect(changed).to_have_count(0)
+        same_as_pytorch(before)
+        for _ in range(2):
+            page.get_by_role("button", name="Undo").click()
         expect(changed).to_have_text(f"2 of {weight.size} weights changed")
         same_as_pytorch(state)
         # All of a drag is one step.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     import moderngl
 
 
+# A table is of a value, by number, and its channels; an injected array has a hash of its numbers.
+_Contents = tuple[int, tuple[int, ...] | None] | str
+
+
 class SessionEdits:
     """What is drawn beside the Plan's passes; all methods are for the device's thread.
 
@@ -37,24 +42,32 @@ class SessionEdits:
         self._given: dict[int, int] = {}  # where latents' values are, before the bends behind them
         self._steps: dict[int, list[_Step]] = {}
         self._rooms: dict[tuple[int, int], int] = {}  # textures by the value and their number
-        self._tables: list[moderngl.TextureArray] = []
+        # What edits read, by what is in it, and their programs: they stay while an edit has them.
+        self._tables: dict[_Contents, moderngl.TextureArray] = {}
+        self._programs: dict[tuple[Any, ...], moderngl.VertexArray] = {}
         self._uniforms: moderngl.Buffer | None = None
 
     def set(self, edits: Sequence[Edit], arrays: Mapping[str, Array]) -> None:
-        """Make these the edits; where a text doesn't compile, InputError, and the old ones stay."""
+        """Make these the edits; where a text doesn't compile, InputError, and the old ones stay.
+
+        A changed parameter is one write of the numbers: textures and programs stay.
+        """
         stacks = stacks_of(self._header, edits)
         programs = {
             (stack.number, k): self.compiled(stack.value, edit)
             for stack in stacks
             for k, edit in enumerate(stack.edits)
         }
-        self._forget()
+        self.bent, self._given, self._steps = {}, {}, {}
         self.skipped = skipped(self._header, edits)
         words = bytearray()
+        contents: list[_Contents] = []
         for stack in stacks:
-            self._add(stack, programs, arrays, words)
-        if words:
-            self._uniforms = self._device.context.buffer(bytes(words))
+            self._add(stack, programs, arrays, words, contents)
+        used = set(programs.values())
+        _keep(self._programs, [key for key, one in self._programs.items() if one in used])
+        _keep(self._tables, contents)
+        self._write(bytes(words))
 
     def inputs(self, step: p.Pass) -> Sequence[int]:
         """The textures that a pass of the Plan reads, with the edited ones in their places."""
@@ -82,22 +95,27 @@ class SessionEdits:
 
     def release(self) -> None:
         """Free what only edits have; textures are the Session's to free."""
-        self._forget()
-
-    def _forget(self) -> None:
         self.bent, self._given, self._steps, self.skipped = {}, {}, {}, NOTHING
-        for table in self._tables:
-            table.release()
-        self._tables = []
+        _keep(self._programs, ())
+        _keep(self._tables, ())
+        self._write(b"")
+
+    def _write(self, words: bytes) -> None:
+        """The numbers of all steps, into the buffer that is there where it is as large."""
+        if self._uniforms is not None and self._uniforms.size == len(words):
+            self._uniforms.write(words)
+            return
         if self._uniforms is not None:
             self._uniforms.release()
-            self._uniforms = None
+        self._uniforms = self._device.context.buffer(words) if words else None
 
     def compiled(self, value: p.Value, edit: Edit) -> moderngl.VertexArray:
         """The program of an edit; InputError where a text of one's own doesn't compile."""
         layers = self._header.textures[value.texture].layers
-        reshaped = bending.is_reshaped(value)
-        record = bending.program(layers, reshaped, edit.transform, edit.source, edit.names)
+        key = layers, bending.is_reshaped(value), edit.transform, edit.source, edit.names
+        if key in self._programs:
+            return self._programs[key]
+        record = bending.program(*key)
         try:
             made = self._device.program(record)
         except DeviceError as error:
@@ -112,7 +130,8 @@ class SessionEdits:
                 made[name] = unit
         if "Pass" in made:
             made["Pass"].binding = 0  # type: ignore[union-attr]
-        return self._device.context.vertex_array(made, [])
+        self._programs[key] = self._device.context.vertex_array(made, [])
+        return self._programs[key]
 
     def _add(
         self,
@@ -120,6 +139,7 @@ class SessionEdits:
         programs: Mapping[tuple[int, int], moderngl.VertexArray],
         arrays: Mapping[str, Array],
         words: bytearray,
+        contents: list[_Contents],
     ) -> None:
         value, steps = stack.value, self._steps.setdefault(stack.value.after, [])
         before = source_of(self._header, stack.number, self.bent)
@@ -130,8 +150,11 @@ class SessionEdits:
             target = self._room(stack, 4 if edit.skips else 0 if last else 1 + k % 2)
             if edit.skips:
                 self._given[stack.number] = target
-            table = self._uploaded(bending.table(value, edit.channels))
-            array = self._uploaded(bending.flat(arrays[edit.array])) if edit.array else table
+            chosen: _Contents = stack.number, edit.channels
+            given = edit.array
+            table = self._uploaded(chosen, partial(bending.table, value, edit.channels))
+            array = self._uploaded(given, partial(bending.flat, arrays[given])) if given else table
+            contents += [chosen, given]
             source = before
             for stage in range(bending.stages(edit)):
                 last = stage == bending.stages(edit) - 1
@@ -163,13 +186,25 @@ class SessionEdits:
             self._rooms[key] = len(self._textures) - 1
         return self._rooms[key]
 
-    def _uploaded(self, data: p.Float32) -> moderngl.TextureArray:
+    def _uploaded(
+        self, contents: _Contents, make: Callable[[], p.Float32]
+    ) -> moderngl.TextureArray:
+        """The texture of these contents, which are made where it isn't there."""
+        if contents in self._tables:
+            return self._tables[contents]
+        data = make()
         height, width, _ = data.shape
         context = self._device.context
         made = context.texture_array((width, height, 1), 4, np.ascontiguousarray(data), dtype="f4")
         made.filter = (context.NEAREST, context.NEAREST)
-        self._tables.append(made)
+        self._tables[contents] = made
         return made
+
+
+def _keep(objects: dict[Any, Any], keys: Collection[Any]) -> None:
+    """Free the others."""
+    for key in [one for one in objects if one not in keys]:
+        objects.pop(key).release()
 
 
 def check_texts(header: p.Header, edits: Sequence[Edit]) -> None:
@@ -180,7 +215,8 @@ def check_texts(header: p.Header, edits: Sequence[Edit]) -> None:
         own = SessionEdits(device, header, [])
         for stack in stacks_of(header, edits):
             for edit in stack.edits:
-                own.compiled(stack.value, edit).release()
+                own.compiled(stack.value, edit)
+        own.release()
 
     device.call(compile_all)
 

@@ -77,6 +77,8 @@ export class CommClient {
   private probe: Probe | undefined;
   /** The edits that the engine has, or has refused. */
   private edits: readonly Edit[] = [];
+  /** What changes something, as the parity check is told it. */
+  private bentAs: string | null = "";
   /** What the parity check has found of this Plan: it holds when other inputs come. */
   private tested: Parity | null = null;
   private working = false;
@@ -167,7 +169,10 @@ export class CommClient {
         void this.work();
       }),
       this.state.acting.subscribe(() => {
-        this.tested = this.state.parity.value = null; // it was of the edits before
+        const before = this.bentAs;
+        this.bentAs = said(this.state);
+        // It was of the edits before; one that is switched off is none.
+        if (this.bentAs !== before) this.tested = this.state.parity.value = null;
       }),
     );
     this.state.twin.value = () => this.engine.twin();

@@ -251,6 +251,7 @@ export function TopValues(props: TopProps) {
       {order.map((channel, k) => (
         <TopRow
           key={channel}
+          channel={{ "data-of": value.key, "data-channel": channel }}
           number={own[k] ?? 0}
           name={named[channel] || `${channel}`}
           title={classText(named, channel)}
@@ -269,6 +270,8 @@ export function TopValues(props: TopProps) {
 }
 
 function TopRow(props: {
+  /** Whose it is and which: an Alt-click mutes it. */
+  channel: { "data-of": string; "data-channel": number };
   number: number;
   name: string;
   title: string;
@@ -276,7 +279,7 @@ function TopRow(props: {
   low: number;
   explain: (() => void) | undefined;
 }) {
-  const { number, name, title, share, low, explain } = props;
+  const { channel, number, name, title, share, low, explain } = props;
   const size = Number.isFinite(number) ? number : 0;
   const from = share(Math.min(0, size) - low);
   const row = (
@@ -293,7 +296,7 @@ function TopRow(props: {
   );
   if (explain === undefined) {
     return (
-      <div class="nbg-top-row" title={title}>
+      <div class="nbg-top-row" title={title} {...channel}>
         {row}
       </div>
     );
@@ -302,6 +305,7 @@ function TopRow(props: {
     <button
       type="button"
       class="nbg-top-row"
+      {...channel}
       title={`${title}: why this number?`}
       tabIndex={-1} // the Layer tab is the keyboard's way
       onClick={explain}

@@ -155,6 +155,8 @@ class ParityCheck:
             self._edits, self._since = name, now
             for device in [one for one in self._verdicts if one[2] not in ("", name)]:
                 del self._verdicts[device]
+            for page in self._connection.usable:  # it forgets them too
+                page.sampled, page.told = (-1, ""), ("", "")
         return self._waited(REST + max(moved, self._since if name else NEVER))
 
     def _waited(self, until: float) -> bool:
@@ -256,14 +258,7 @@ class ParityCheck:
         subject = f"{framework} on {renderer}"
         known = sampled(expected, bands)
         report = compared(
-            plan,
-            found,
-            known,
-            subject,
-            expected,
-            exact,
-            rounded=graph.rounded(),
-            bent=bool(bends),
+            plan, found, known, subject, expected, exact, rounded=graph.rounded(), bent=bool(bends)
         )
         if not report.ok and any(jumps(edit) for some in bends.edits.values() for edit in some):
             problem = "a threshold may decide by an element's last digit; verify() says more"

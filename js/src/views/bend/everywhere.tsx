@@ -1,7 +1,7 @@
 // What bends are wherever one is: keys, and an Alt-click that mutes a channel.
 import { useLayoutEffect } from "preact/hooks";
 import { change, redo, undo } from "../../state/edits.ts";
-import { useViews, type Views } from "../context.ts";
+import { type Hover, useViews, type Views } from "../context.ts";
 import { isBendable, muted, whyNot } from "./stack.ts";
 
 export function Everywhere() {
@@ -21,6 +21,15 @@ const isUndo = (event: KeyboardEvent): boolean =>
   (event.ctrlKey || event.metaKey) && !event.altKey && event.key.toLowerCase() === "z";
 const isMove = (event: KeyboardEvent): boolean =>
   event.altKey && (event.key === "ArrowUp" || event.key === "ArrowDown");
+
+/** The picture under the pointer says which channel it is; what stands for one by itself, and is no picture, has it written. */
+function channelAt(target: Element, hover: Hover | null) {
+  const one = target.closest<HTMLElement>("[data-channel]");
+  if (one !== null) return { key: one.dataset.of ?? "", channel: Number(one.dataset.channel) };
+  if (hover?.of.contains(target) !== true) return null;
+  const [channel, ...more] = hover.channels;
+  return channel === undefined || more.length > 0 ? null : { key: hover.value.key, channel };
+}
 
 function listen(views: Views): () => void {
   const { root, state, hover } = views;
@@ -56,15 +65,13 @@ function listen(views: Views): () => void {
   const up = (event: KeyboardEvent): void => {
     if (event.key.toLowerCase() === "a") release();
   };
-  /** The picture under the pointer says which channel it is. */
   const click = (event: MouseEvent): void => {
-    const at = hover.peek();
-    if (!event.altKey || at === null || !at.of.contains(event.target as Node)) return;
-    const [channel, ...more] = at.channels;
-    if (channel === undefined || more.length > 0) return;
+    const at = event.altKey ? channelAt(event.target as Element, hover.peek()) : null;
+    if (at === null) return;
+    const { key, channel } = at;
     event.preventDefault();
     event.stopPropagation();
-    const value = views.network.peek()?.values.get(at.value.key);
+    const value = views.network.peek()?.values.get(key);
     if (value === undefined) return;
     const possible = isBendable(value);
     state.editTrouble.value = possible ? "" : whyNot(value);

@@ -173,6 +173,8 @@ export function PickGrid(props: {
           class="nbg-frame nbg-tile-pick"
           role="gridcell"
           data-pick={channel}
+          data-of={value.key}
+          data-channel={channel}
           aria-selected={shown.has(channel)}
           aria-label={spoken(value, channel, statistics)}
           tabIndex={channel === current ? 0 : -1}

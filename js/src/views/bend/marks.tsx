@@ -1,5 +1,6 @@
 // What other views say of bends: a mark at a bent layer, a pill in the bar, a word in the status line.
 import type { Edit } from "../../edits.ts";
+import type { Layer } from "../../plan.ts";
 import { active, change } from "../../state/edits.ts";
 import { useViews } from "../context.ts";
 import { Wave } from "./icons.tsx";
@@ -12,8 +13,8 @@ function byLayer(edits: readonly Edit[]): ReadonlyMap<string, readonly Edit[]> {
   return found;
 }
 
-/** Beside a layer's name; on the Network tab beside that of a stage that has a bent layer. */
-export function Mark({ layer }: { layer: string }) {
+/** Beside a layer's name; on the Network tab beside that of a stage, or a closed module, that has a bent layer. */
+export function Mark({ layer, layers }: { layer: string; layers?: readonly Layer[] }) {
   const { network, state } = useViews();
   const bent = byLayer(active(state.edited.value.edits));
   if (bent.size === 0) return null;
@@ -21,7 +22,7 @@ export function Mark({ layer }: { layer: string }) {
     state.tab.value === "network"
       ? network.value?.stages.find(({ layers }) => layers.some(({ name }) => name === layer))
       : undefined;
-  const names = stage?.layers.map(({ name }) => name) ?? [layer];
+  const names = (layers ?? stage?.layers)?.map(({ name }) => name) ?? [layer];
   const said = names.flatMap((name) => {
     const own = bent.get(name)?.map((edit) => calledOf(edit).toLowerCase()) ?? [];
     return own.length === 0 ? [] : [name === layer ? own.join(", ") : `${name} ${own.join(", ")}`];

@@ -5,6 +5,7 @@ import { contents, imageShape } from "../../network/display.ts";
 import type { Network } from "../../network/network.ts";
 import { pythonOf } from "../../network/python.ts";
 import type { Value } from "../../plan.ts";
+import { Bent } from "../bent.tsx";
 import { useViews } from "../context.ts";
 import { Right } from "../icons.tsx";
 import { px } from "../layout.ts";
@@ -100,6 +101,7 @@ export function NodeView(props: NodeProps) {
           )
         )}
       </button>
+      {sign && <Bent layer={value.key} />}
       {!sign && <StageBar layers={node.layers} />}
       {!sign && <Words placed={placed} value={value} enter={enter} />}
     </div>
@@ -122,7 +124,12 @@ function Words(props: { placed: Placed; value: Value; enter: (placed: Placed) =>
       </strong>
       <span class="nbg-named">
         {node.kind === "input" && node.title !== value.key && `${value.key} `}
-        {imageShape(value)} {node.kind !== "group" && <Badge layer={value.key} />}
+        {imageShape(value)}{" "}
+        {node.kind === "group" ? (
+          <Bent layer={value.key} layers={node.layers} />
+        ) : (
+          <Badge layer={value.key} />
+        )}
       </span>
       {node.kind === "group" && (
         <button

@@ -25,6 +25,8 @@ export function Elements(props: {
           type="button"
           key={channel}
           class="nbg-element"
+          data-of={value.key}
+          data-channel={channel}
           aria-pressed={channel === selected}
           aria-label={`value ${[channel, called[channel]].filter((one) => one !== undefined && one !== "").join(", ")}: ${exact(values?.[channel] ?? Number.NaN)}`}
           tabIndex={channel === selected ? 0 : -1}

@@ -1,7 +1,8 @@
 // At the layer whose values first became NaN or infinite in the step that stopped a training.
+import type { Layer } from "../../plan.ts";
 import { useViews } from "../context.ts";
 
-export function Wrong({ layer }: { layer: string }) {
+export function Wrong({ layer, layers }: { layer: string; layers?: readonly Layer[] }) {
   const { network, state } = useViews();
   const wrong = state.training.value?.wrong ?? "";
   if (wrong === "") return null;
@@ -9,7 +10,8 @@ export function Wrong({ layer }: { layer: string }) {
     state.tab.value === "network"
       ? network.value?.stages.find(({ layers }) => layers.some(({ name }) => name === layer))
       : undefined;
-  if (wrong !== layer && !stage?.layers.some(({ name }) => name === wrong)) return null;
+  const all = layers ?? stage?.layers;
+  if (wrong !== layer && !all?.some(({ name }) => name === wrong)) return null;
   const words = `training stopped: ${wrong} was the first with NaN or infinite numbers`;
   return (
     <span class="nbg-went-wrong" role="img" aria-label={words} title={words} data-wrong={layer}>
