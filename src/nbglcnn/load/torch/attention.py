@@ -26,23 +26,24 @@ def attention(
     from onnxscript import opset18
 
     op: Any = opset18
+    _, heads, tokens, features = query.shape
+    _, own_heads, keys, _ = key.shape
 
     def repeated(x: Any) -> Any:
         """Each head for as many of the query's as it takes."""
-        examples, heads, *rest = x.shape
-        apart = op.Constant(value_ints=[examples, heads, query.shape[1] // heads, *rest])
-        joined = op.Constant(value_ints=[examples, query.shape[1], *rest])
+        examples, _, *rest = x.shape
+        apart = op.Constant(value_ints=[examples, own_heads, heads // own_heads, *rest])
+        joined = op.Constant(value_ints=[examples, heads, *rest])
         return op.Reshape(op.Expand(op.Unsqueeze(x, op.Constant(value_ints=[2])), apart), joined)
 
-    if enable_gqa and query.shape[1] != key.shape[1]:
+    if enable_gqa and heads != own_heads:
         key, value = repeated(key), repeated(value)
     scores = op.MatMul(query, op.Transpose(key, perm=[0, 1, 3, 2]))
-    factor = op.Constant(value_float=query.shape[3] ** -0.5 if scale is None else scale)
+    factor = op.Constant(value_float=features**-0.5 if scale is None else scale)
     scores = op.Mul(scores, op.CastLike(factor, query))
     chosen = attn_mask is not None and attn_mask.dtype == ir.DataType.BOOL
     if is_causal:
-        sizes = query.shape[2], key.shape[2]
-        later = np.triu(np.full(sizes, np.finfo(np.float32).min, np.float32), 1)
+        later = np.triu(np.full((tokens, keys), np.finfo(np.float32).min, np.float32), 1)
         attn_mask = op.CastLike(op.Constant(value=ir.tensor(later)), query)
     elif chosen:
         never = op.CastLike(op.Constant(value_float=-np.inf), query)
