@@ -12,15 +12,7 @@ from nbglcnn import plan as p
 from nbglcnn.errors import InputError, nearest
 from nbglcnn.graph import Graph, Key, Node, checked_observe
 from nbglcnn.layout import NCHW, Layout, batch_of, nchw_of
-from nbglcnn.lowering.builder import (
-    BUDGET,
-    FLATTEN,
-    FLATTEN_STRIPS,
-    Builder,
-    Tensor,
-    flat_width,
-    too_large,
-)
+from nbglcnn.lowering.builder import FLATTEN, FLATTEN_STRIPS, Builder, Tensor, flat_width
 from nbglcnn.lowering.fields import Reaches
 from nbglcnn.lowering.forms import Forms
 from nbglcnn.lowering.fusion import fuse, has_spread
@@ -321,9 +313,7 @@ def _finish(
     kept |= {v.texture for v in (*values, *parameters)}
     kept |= {texture for c in b.carries for texture in (c.source, c.target)}
     kept |= shared_textures(b.passes, b.sections)
-    moved = reuse_textures(b, kept)
-    if sum(texture.bytes for texture in b.textures) > BUDGET:
-        raise too_large(graph.name, observe if isinstance(observe, str) else "")
+    moved = reuse_textures(b, kept, observe)
 
     def placed(value: p.Value) -> p.Value:
         read = p.Read(moved_step(value.read.step, moved), value.read.count)
