@@ -18,6 +18,8 @@ import torch
 from numpy.testing import assert_array_equal
 from torch import nn
 
+from equal import assert_equal
+from nbglcnn import Viewer
 from nbglcnn.errors import NbglcnnError
 from nbglcnn.load import load
 from nbglcnn.load.torch import tables
@@ -45,6 +47,22 @@ def test_threads_load_side_by_side() -> None:
     assert [len(one.result()[0].nodes) for one in loads] == [3] * 4
     load(small(), X)
     assert before == (warnings.filters, list(warnings.filters), sys.stdout, sys.stderr)
+
+
+def test_viewers_are_made_in_two_threads_and_after_them() -> None:
+    models = [small() for _ in range(3)]
+    at_once = threading.Barrier(2)
+
+    def made(model: nn.Module) -> Viewer:
+        at_once.wait(60)
+        return Viewer(model, X)
+
+    with ThreadPoolExecutor(2) as pool:
+        viewers = list(pool.map(made, models[:2]))
+    for viewer, model in zip([*viewers, Viewer(models[2], X)], models, strict=True):
+        with torch.no_grad():
+            assert_equal(viewer.activations["2"], model(torch.from_numpy(X)).numpy())
+        viewer.close()
 
 
 def test_only_translations_that_are_used_are_read_and_all_where_that_fails(

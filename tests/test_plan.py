@@ -266,7 +266,7 @@ def test_an_edge_of_zeros_is_never_drawn_over():
     last = builder.scratch(images)
     for output, source in ((one, last), (two, one), (three, two), (four, three), (last, four)):
         builder.draw(FLATTEN, output, [source])
-    moved = reuse_textures(builder, {last.texture})
+    moved = reuse_textures(builder, {last.texture}, "outputs")
     assert moved[one.texture] == moved[four.texture]
     assert len({moved[each.texture] for each in (one, two, three, last)}) == 4
 

@@ -3,13 +3,14 @@
 import math
 
 import numpy as np
+import onnx.parser
 import pytest
 import torch
 from torch import nn
 
 import nbglcnn
 from cases import CASES
-from nbglcnn import InputError, Plan, Session, Target, Viewer, transforms
+from nbglcnn import InputError, Plan, Session, Target, UnsupportedModel, Viewer, transforms
 from nbglcnn.load import load
 from nbglcnn.lowering.lower import lower
 from nbglcnn.plan import Texture
@@ -55,6 +56,23 @@ def test_textures_that_nobody_observes_are_used_again() -> None:
     everything, fused = (lower(graph, observe=o) for o in ("all", "outputs"))
     assert parts(fused)[0] < parts(everything)[0] * 0.4
     assert fused.gpu_bytes < everything.gpu_bytes
+
+
+def test_layers_that_take_too_much_together_are_refused_unless_they_share_textures() -> None:
+    shape = "float[1,16,2048,2048]"  # 256 MiB each
+    steps = [f"h{k + 1} = {op}(h{k})" for k, op in enumerate(["Sin", "Cos"] * 4)]
+    head = '<ir_version: 8, opset_import: ["" : 18]>'
+    text = f"{head} big ({shape} h0) => ({shape} h8) {{ {' '.join(steps)} }}"
+    model = onnx.parser.parse_model(text)
+    with pytest.raises(UnsupportedModel) as error:
+        nbglcnn.compile(model)
+    assert str(error.value) == (
+        "big: the network needs more than 2 GiB of textures. "
+        'Use a smaller input or batch, observe="outputs" or precision="float16"'
+    )
+    # As it says:
+    assert nbglcnn.compile(model, observe="outputs").gpu_bytes < 2**31
+    assert nbglcnn.compile(model, precision="float16").gpu_bytes < 2**31
 
 
 @pytest.mark.parametrize("observe", ["all", "outputs"])

@@ -10,6 +10,7 @@ import pytest
 import torch
 from onnx import helper
 from torch import nn
+from torch.nn import functional as F
 
 import nbglcnn
 from nbglcnn import Session, UnsupportedOperator
@@ -155,3 +156,61 @@ def test_the_largest_of_a_large_box_is_refused() -> None:
     words = "mode='max' of up to 308×308 samples a bin; a fragment has time for 15,000"
     with pytest.raises(UnsupportedOperator, match=words):
         nbglcnn.compile(model, arrays)
+
+
+class Shrunk(nn.Module):
+    """Each pixel is a mixture of hundreds of rows and columns."""
+
+    def __init__(self, mode: str, size: tuple[int, int]) -> None:
+        super().__init__()
+        self.mode, self.size = mode, size
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return F.interpolate(x, self.size, mode=self.mode, antialias=True)
+
+
+@pytest.mark.parametrize(
+    ("mode", "before", "after"),
+    [("bilinear", (400, 390), (3, 2)), ("bicubic", (33, 1200), (1, 3))],
+)
+def test_shrinking_by_a_large_factor_is_that_of_pytorch(
+    mode: str, before: tuple[int, int], after: tuple[int, int]
+) -> None:
+    torch.manual_seed(9)
+    matches(Shrunk(mode, after), torch.rand(1, 2, *before))
+
+
+def test_what_lies_outside_stays_so_where_rows_are_mixed_before_columns() -> None:
+    """Three rows and columns of a region whose first row lies outside."""
+    size, scales = 400, (3 / 440 + 1e-6, 3 / 400 + 1e-6)
+    constants = {
+        "roi": np.float32([0, 0, -0.1, 0, 1, 1, 1, 1]),
+        "scales": np.float32([1, 1, *scales]),
+    }
+    resize = helper.make_node(
+        "Resize", ["x", *constants], ["y"], mode="linear", antialias=1, extrapolation_value=7.0,
+        coordinate_transformation_mode="tf_crop_and_resize",
+    )  # fmt: skip
+    graph = helper.make_graph(
+        [resize],
+        "cropped",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, (1, 1, size, size))],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)],
+        [onnx.numpy_helper.from_array(a, name) for name, a in constants.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
+    x = np.random.default_rng(10).random((1, 1, size, size), np.float32)
+    with Session(nbglcnn.compile(model, x)) as session:
+        [[found]] = session.run(x)["y"]
+    assert found[0].tolist() == [7, 7, 7]
+    weights = []
+    for scale, start in zip(scales, (-0.1, 0), strict=True):
+        middle = (start + 1) / 2 * (size - 1)  # of the region, which ends at 1
+        triangle = np.maximum(1 - np.abs(np.arange(size) - middle) * scale, 0)
+        weights.append(triangle / triangle.sum())
+    np.testing.assert_allclose(found[1, 1], weights[0] @ x[0, 0] @ weights[1], rtol=1e-5)
+
+
+def test_mixtures_of_too_many_places_are_refused_with_numbers() -> None:
+    with pytest.raises(UnsupportedOperator, match="mixes 16,000 places of an axis into one"):
+        nbglcnn.compile(Shrunk("bilinear", (1, 1)), torch.rand(1, 1, 8000, 2))

@@ -59,6 +59,7 @@ CASES = [
     node("MeanVarianceNormalization", "MeanVarianceNormalization", [(2, 5, 3, 7)]),
     node("MeanVarianceNormalization of images", "MeanVarianceNormalization", [(2, 5, 3, 7)], axes=[1, 2, 3]),
     *(node(f"LRN of {size} among {c}", "LRN", [(2, c, 3, 7)], size=size, alpha=0.3, beta=0.6, bias=1.5) for size, c in ((5, 7), (3, 1), (1, 5), (15, 6))),
+    node("LRN of 4 among 7", "LRN", [(7, 7, 3, 2)], size=4, alpha=0.3, beta=0.6, bias=1.5),  # onnx's own reference leaves out the channels that have no image of their number
     module("local response norm", lambda: nn.LocalResponseNorm(5, 0.3), (2, 7, 3, 4)),
     *(module(f"local response norm of {size} among {c}", lambda size=size: nn.LocalResponseNorm(size, 0.3), (2, c, 3, 4)) for size, c in ((4, 7), (2, 5), (6, 3))),
     module("local response norm 3-D", lambda: nn.LocalResponseNorm(3, 0.3), (2, 5, 3, 4, 5)),

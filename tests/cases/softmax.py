@@ -28,14 +28,15 @@ class Attention(nn.Module):
 class Attends(nn.Module):
     """torch.nn.functional's attention of any number of axes: Hiera has windows before heads."""
 
-    def __init__(self, *, causal=False, mask=None):
+    def __init__(self, *, causal=False, mask=None, grouped=False):
         super().__init__()
-        self.causal = causal
+        self.causal, self.grouped = causal, grouped
         self.register_buffer("mask", mask)
 
     def forward(self, q, k, v):
-        found = F.scaled_dot_product_attention(q, k, v, self.mask, is_causal=self.causal)
-        return F.scaled_dot_product_attention(found, k, v, scale=0.3)
+        more = {"enable_gqa": self.grouped}
+        found = F.scaled_dot_product_attention(q, k, v, self.mask, is_causal=self.causal, **more)
+        return F.scaled_dot_product_attention(found, k, v, scale=0.3, **more)
 
 
 def given(name, make, array):
@@ -61,6 +62,8 @@ CASES = [
     module("softmax over reshaped maps", Attention, (2, 5, 6, 7)),
     module("attention of a sequence", Attends, (5, 4), (5, 4), (5, 4)),
     module("attention of rank 3, causal", lambda: Attends(causal=True), (2, 5, 4), (2, 5, 4), (2, 5, 4)),
+    module("attention of groups of heads, causal", lambda: Attends(causal=True, grouped=True), (2, 6, 5, 4), (2, 3, 5, 4), (2, 3, 5, 4)),
+    module("attention with a mask of which a row is empty", lambda: Attends(mask=torch.arange(5)[:, None] > torch.arange(7)), (2, 3, 5, 4), (2, 3, 7, 4), (2, 3, 7, 4)),
     module("attention of rank 4", Attends, (2, 3, 5, 4), (2, 3, 7, 4), (2, 3, 7, 4)),
     module(
         "attention of windows, with a mask", lambda: Attends(mask=torch.arange(3 * 5 * 7).view(3, 5, 7) % 3 > 0),

@@ -33,6 +33,15 @@ BUDGET = 2 * 2**30
 REPEATED = 2**26  # bytes of a constant of few numbers
 
 
+def too_large(where: str, observe: str) -> UnsupportedModel:
+    """The error for more than the budget."""
+    more = "" if observe == "outputs" else ', observe="outputs"'
+    return UnsupportedModel(
+        f"{where}: the network needs more than {BUDGET / 2**30:.0f} GiB of textures. "
+        f'Use a smaller input or batch{more} or precision="float16"'
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Tensor:
     """A texture and how a tensor lies in it; `value` is the Graph's that is meant, "" for none."""
@@ -90,7 +99,7 @@ class Builder:
         self.layer = -1  # of the node being lowered; passes remember it
         self.textures: list[p.Texture] = []
         self.edged: set[int] = set()  # those that end with a column and a row of zeros
-        self._bytes = 0  # of all textures
+        self._packed_bytes = 0  # of the weights' textures
         self.programs: list[p.Program] = []
         self.passes: list[p.Pass] = []
         self.weights: list[p.Weight] = []
@@ -329,7 +338,6 @@ class Builder:
         """A new texture; UnsupportedModel when the device or the budget cannot hold it."""
         self._check_size(width, height, layers)
         self.textures.append(p.Texture(width, height, layers))
-        self._bytes += width * height * layers * self.formats.texel_bytes
         return len(self.textures) - 1
 
     def _check_size(self, width: int, height: int, layers: int) -> None:
@@ -339,11 +347,9 @@ class Builder:
                 f"{self.where()}: needs a texture of {width}×{height}×{layers} texels; this device "
                 f"has at most {limit}×{limit}. Use a smaller input or batch"
             )
-        if self._bytes + width * height * layers * self.formats.texel_bytes > BUDGET:
-            raise UnsupportedModel(
-                f"{self.where()}: the network needs more than {BUDGET / 2**30:.0f} GiB of "
-                'textures. Use a smaller input or batch, observe="outputs" or precision="float16"'
-            )
+        # What else there is at once is known when all passes are: lower.py adds it up.
+        if self._packed_bytes + width * height * layers * self.formats.texel_bytes > BUDGET:
+            raise too_large(self.where(), "")
 
     def where(self) -> str:
         """The layer being lowered, for messages."""
@@ -398,6 +404,7 @@ class Builder:
         blob = self._packed(recipe) if blob is None else blob
         layers, height, width, _ = blob.shape
         texture = self.texture(width, height, layers)
+        self._packed_bytes += width * height * layers * self.formats.texel_bytes
         if recipe.packer in TABLES:
             self.formats.holds(texture, np.dtype(np.int64))
         for source in recipe.sources:

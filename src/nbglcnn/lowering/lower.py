@@ -313,7 +313,7 @@ def _finish(
     kept |= {v.texture for v in (*values, *parameters)}
     kept |= {texture for c in b.carries for texture in (c.source, c.target)}
     kept |= shared_textures(b.passes, b.sections)
-    moved = reuse_textures(b, kept)
+    moved = reuse_textures(b, kept, observe)
 
     def placed(value: p.Value) -> p.Value:
         read = p.Read(moved_step(value.read.step, moved), value.read.count)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import msgspec
 
 from nbglcnn import plan as p
-from nbglcnn.lowering.builder import Builder
+from nbglcnn.lowering.builder import BUDGET, Builder, too_large
 
 
 def settle_formats(builder: Builder) -> None:
@@ -20,12 +20,14 @@ def settle_formats(builder: Builder) -> None:
     ]
 
 
-def reuse_textures(builder: Builder, kept: set[int]) -> dict[int, int]:
+def reuse_textures(
+    builder: Builder, kept: set[int], observe: str | Collection[str]
+) -> dict[int, int]:
     """Let textures that nobody observes share memory when their lifetimes don't overlap.
 
     `kept` are never shared: weights, staging, observed values. Only equal ones share, and those
     with an edge of zeros only with each other: the rest draw there. Returns the new number of every
-    texture still in use.
+    texture still in use; UnsupportedModel where these take too much together.
     """
 
     def kind(texture: int) -> tuple[p.Texture, bool]:
@@ -50,6 +52,8 @@ def reuse_textures(builder: Builder, kept: set[int]) -> dict[int, int]:
     moved = {t: compact[renamed.get(t, t)] for t in [*kept, *last]}
     builder.passes = [moved_step(step, moved) for step in builder.passes]
     builder.textures = [builder.textures[t] for t in used]
+    if sum(texture.bytes for texture in builder.textures) > BUDGET:
+        raise too_large(builder.graph.name, observe if isinstance(observe, str) else "")
     builder.weights = [p.Weight(moved[w.texture], w.hash, w.recipe) for w in builder.weights]
     return moved
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from nbglcnn.graph import Node
 from nbglcnn.layout import nchw_of
 from nbglcnn.lowering.builder import Builder, Tensor
-from nbglcnn.lowering.glsl import Kernel, shader
+from nbglcnn.lowering.glsl import ROUNDS, Kernel, shader
 from nbglcnn.ops.elementwise import reshaped
 from nbglcnn.ops.movement_gradient import by_matrix
 from nbglcnn.ops.operator import (
@@ -52,6 +52,7 @@ ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 
 
 Float64 = npt.NDArray[np.float64]
+Table = tuple[Float64, Float64]  # places and weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,7 @@ class Scaling:
 
 MOST_PLACES = 2**18  # of a resized axis: a Plan holds what each of them is made of
 STILL = Scaling(1, 1, 1.0)
+MOST_TAPS = ROUNDS // 8  # along one axis: a fragment has up to 4 pixels, and two loops
 
 
 def _axes(facts: Facts, node: Node) -> tuple[int, ...]:
@@ -166,7 +168,7 @@ def _nearest(x: Float64, node: Node) -> Float64:
     return np.ceil(x - (0.5 if rounding == "round_prefer_floor" else 0.0))
 
 
-def table(along: Scaling, node: Node) -> tuple[Float64, Float64]:
+def table(along: Scaling, node: Node) -> Table:
     """(places, weights), each (positions, taps): the output is the weighted sum of those places.
 
     The places of a position outside the input, where the result is extrapolation_value, are -1.
@@ -188,12 +190,23 @@ def table(along: Scaling, node: Node) -> tuple[Float64, Float64]:
     return places, weights
 
 
-def _mixture(x: Float64, along: Scaling, node: Node) -> tuple[Float64, Float64]:
-    """The table of linear and cubic modes."""
-    linear = text(node, "mode", "nearest") == "linear"
+def _stretch(along: Scaling, node: Node) -> float:
     # Against aliasing the kernel of a smaller map is as wide as the pixels it stands for.
-    stretch = min(along.scale, 1.0) if integer(node, "antialias", 0) else 1.0
-    radius = math.ceil((1 if linear else 2) / stretch)
+    return min(along.scale, 1.0) if integer(node, "antialias", 0) else 1.0
+
+
+def _taps(along: Scaling, node: Node) -> int:
+    """Of how many places a position is made."""
+    mode = text(node, "mode", "nearest")
+    if along.still or mode == "nearest":
+        return 1
+    return 2 * math.ceil((1 if mode == "linear" else 2) / _stretch(along, node))
+
+
+def _mixture(x: Float64, along: Scaling, node: Node) -> Table:
+    """The table of linear and cubic modes."""
+    linear, stretch = text(node, "mode", "nearest") == "linear", _stretch(along, node)
+    radius = _taps(along, node) // 2
     places = np.floor(x)[:, None] + np.arange(1 - radius, radius + 1)
     distance = (x[:, None] - places) * stretch
     if linear:
@@ -232,6 +245,9 @@ def _problem(facts: Facts, node: Node) -> str | None:
     longest = max((s.after for s in _scalings(facts, node) if not s.still), default=0)
     if longest > MOST_PLACES:
         return f"it makes an axis of {longest:,} places; at most {MOST_PLACES:,}"
+    taps = max((_taps(s, node) for s in _scalings(facts, node)), default=1)
+    if taps > MOST_TAPS:
+        return f"it mixes {taps:,} places of an axis into one; at most {MOST_TAPS:,}"
     return None
 
 
@@ -269,10 +285,24 @@ def _rows_and_columns(b: Builder, node: Node, scalings: Sequence[Scaling]) -> Te
 
 def _drawn(b: Builder, node: Node, x: Tensor, row: Scaling, column: Scaling) -> Tensor:
     """A tensor with the rows and columns of its nchw resized."""
-    n, c, _, _ = x.layout.nchw
-    nchw = (n, c, row.after, column.after)
-    output = b.scratch(b.layout(nchw))  # refused before a long table is made
-    made = [table(along, node) for along in (row, column)]
+    n, c, _, w = x.layout.nchw
+    layout = b.layout((n, c, row.after, column.after))
+    taps, tables = [_taps(along, node) for along in (row, column)], list[Table]()
+    if math.prod(layout.block) * taps[0] * (taps[1] + 1) > ROUNDS:
+        # One after the other: thousands of rounds of a fragment instead of their product.
+        rows = b.scratch(b.layout((n, c, row.after, w)))
+        tables = [table(row, node), table(Scaling(w, w, 1.0), node)]
+        x = _mixed(b, node, x, tables, rows)
+        places = np.arange(row.after, dtype=np.float64)[:, None]
+        places[tables[0][0][:, :1] < 0] = -1  # these stay outside
+        tables = [(places, np.ones_like(places))]
+    output = b.scratch(layout)  # refused before a long table is made
+    tables = [*(tables or [table(row, node)]), table(column, node)]
+    return _mixed(b, node, x, tables, output)
+
+
+def _mixed(b: Builder, node: Node, x: Tensor, made: Sequence[Table], output: Tensor) -> Tensor:
+    """The mixtures that a table of rows and one of columns say."""
     tables = [
         b.weight(
             Recipe("taps", (), {"places": places.astype(int).tolist(), "weights": weights.tolist()})

@@ -28,7 +28,7 @@ from nbglcnn.load.torch.program import (
     with_writable_names,
     without_idle_squeezes,
 )
-from nbglcnn.load.torch.settings import reads_numbers, settings_read
+from nbglcnn.load.torch.settings import Settings, TooMany, reads_numbers
 from nbglcnn.load.torch.source import ROOT, line_of_error, line_of_node, module_of, path_of
 from nbglcnn.load.torch.tables import tables_kept
 from nbglcnn.load.torch.thread import (
@@ -65,25 +65,19 @@ def export(
 
     settings: set[str] = set()
 
-    def traced(reading: Any) -> tuple[Any, Record, bool]:
+    def traced(reading: Settings | None) -> tuple[Any, Record, bool]:
         return _traced(twin, tensors, stands, passed, noise, reading)
 
     twin = copy()
     with uncollected(), unwound(), random_numbers_kept(lambda: None), torch.no_grad():
         try:
-            program, record, autocast = traced(contextlib.nullcontext())
-            if reads_numbers(program):
-                twin = copy()
-                reading = settings_read(twin, settings)
-            else:
-                reading = None
+            program, record, autocast = traced(None)
+            again = reads_numbers(program)
         except UnsupportedModel:
+            again = True
+        if again:
             twin = copy()
-            reading = settings_read(twin, settings)
-            if reading is None:
-                raise
-        if reading is not None:
-            program, record, autocast = traced(reading)
+            program, record, autocast = traced(Settings(twin, settings))
         assert record.root is not None
         without_idle_names(program, len(record.captured), record.root)
         if has_masks(program):
@@ -122,21 +116,21 @@ def _traced(
     stands: StandIns,
     passed: Container[str],
     noise: int,
-    reading: Any,
+    reading: Settings | None,
 ) -> tuple[Any, Record, bool]:
     import torch
 
     first = "torch.export._trace" not in sys.modules
     begin("importing PyTorch's exporter, once in a kernel" if first else "tracing it")
-    tap, record = _tap(twin, stands, passed, noise)
+    tap, record = _tap(twin, stands, passed, noise, reading)
     try:
-        with quiet(), in_float32() as mode, reading:
+        with quiet(), in_float32() as mode, reading or contextlib.nullcontext():
             program = torch.export.export(tap, (*tensors, *stands.tensors()), strict=False)
             return program, record, mode.entered
     except Exception as error:
         refusal = UnsupportedModel(
             f"{type(twin).__name__} cannot be traced{record.where}"
-            f"{line_of_error(_chain(error))}: {_plain(error)}"
+            f"{line_of_error(_chain(error))}: {_plain(error, reading)}"
         )
         if record.stack and not _decides(error):
             refusal.module = record.stack[-1].path
@@ -169,7 +163,11 @@ class _InForward(Exception):
 
 
 def _tap(
-    twin: torch.nn.Module, stands: StandIns, passed: Container[str], noise: int
+    twin: torch.nn.Module,
+    stands: StandIns,
+    passed: Container[str],
+    noise: int,
+    reading: Settings | None,
 ) -> tuple[torch.nn.Module, Record]:
     """The wrapper to export: its outputs are what `stands` reads and all captured tensors."""
     import torch
@@ -185,6 +183,8 @@ def _tap(
             drawn = [x for k, x in enumerate(given[count - noise : count]) if k not in hidden]
             inputs = (*given[: count - noise], *drawn)
             stands.begin(given[count:])
+            if reading is not None:
+                reading.begin()
             try:
                 with in_float32(), written(getattr(self, ROOT)):
                     run(getattr(self, ROOT), named, inputs, record, len(drawn))
@@ -227,10 +227,15 @@ def _decides(error: BaseException) -> bool:
     return any(map(_depends, _chain(error)))
 
 
-def _plain(error: BaseException) -> str:
+def _plain(error: BaseException, reading: Settings | None) -> str:
     """Why tracing failed, in a sentence or two."""
     for one in _chain(error):
+        if isinstance(one, TooMany):
+            return str(one)
         if _depends(one):
+            for symbol, why in reading.missed.items() if reading is not None else ():
+                if re.search(rf"\b{symbol}\b", str(one)):
+                    return why
             return (
                 "what it computes depends on the input's numbers (an `if`, a loop or a size that "
                 "is read from a tensor), so it has no fixed graph. Make that choice outside the "

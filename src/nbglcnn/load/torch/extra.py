@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nbglcnn.load.passes.algebra import DOMAIN
+from nbglcnn.load.torch.attention import attention
 from nbglcnn.load.torch.resize import resizes
 from nbglcnn.load.torch.traced import bend_operator
 
@@ -58,6 +59,7 @@ def translations() -> Mapping[Any, Callable[..., Any]]:
 
     return {
         torch.ops.aten.log_sigmoid.default: log_sigmoid,
+        torch.ops.aten.scaled_dot_product_attention.default: attention,
         bend_operator(): lambda x, key: opset18.Identity(x),
         **resizes(),
     }
