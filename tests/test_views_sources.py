@@ -238,8 +238,8 @@ def test_attention_is_explained_by_a_pair_its_softmax_row_and_the_weighted_sum(
     factor = next(one.name for one in plan if one.operator == "Mul")
     with torch.no_grad():
         q, k, v = model.split(x)
-        wanted = (q @ k.transpose(2, 3) / 2)[1]
-        shares = wanted.softmax(-1)
+        wanted = (q @ k.transpose(2, 3))[1]
+        shares = (wanted / 2).softmax(-1)
         mixed = shares @ v[1]
     steps = page.locator(".nbg-attention > section")
     for layer, truth, at in (
@@ -272,7 +272,7 @@ def test_attention_is_explained_by_a_pair_its_softmax_row_and_the_weighted_sum(
     # What stands between is a function of one number.
     shown = explained(page, factor, [0, 1, 2])
     given, scaled = (card["result"][0] for card in shown["cards"])
-    assert scaled == pytest.approx(given / 2**0.5, rel=1e-6)
+    assert scaled == pytest.approx(given / 2, rel=1e-6)
 
 
 class Sized(nn.Module):
