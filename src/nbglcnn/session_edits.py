@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     import moderngl
 
 
-# A table is of a value, by number, and its channels; an injected array has a hash of its numbers.
-_Contents = tuple[int, tuple[int, ...] | None] | str
+# A table is of a value, by number, and its channels; an injected array is of its numbers.
+_Contents = tuple[int, tuple[int, ...] | None] | bytes
 
 
 class SessionEdits:
@@ -151,10 +152,14 @@ class SessionEdits:
             if edit.skips:
                 self._given[stack.number] = target
             chosen: _Contents = stack.number, edit.channels
-            given = edit.array
-            table = self._uploaded(chosen, partial(bending.table, value, edit.channels))
-            array = self._uploaded(given, partial(bending.flat, arrays[given])) if given else table
-            contents += [chosen, given]
+            array = table = self._uploaded(chosen, partial(bending.table, value, edit.channels))
+            contents.append(chosen)
+            if edit.array:
+                given = bending.flat(arrays[edit.array])
+                # Not by its name: a latent's array has one name, whatever the code is.
+                numbers = blake2b(given.data).digest()
+                array = self._uploaded(numbers, partial(np.asarray, given))
+                contents.append(numbers)
             source = before
             for stage in range(bending.stages(edit)):
                 last = stage == bending.stages(edit) - 1
