@@ -499,3 +499,9 @@ def test_a_verdict_that_rounding_may_have_made_says_what_would_tell(observe: str
     told = compared(plan, wrong, right, "PyTorch", exact=nothing, alone=nothing).summary
     assert ('verify with observe="all"' in told) == (observe == "outputs")
     assert "observe=" not in compared(plan, right, right, "PyTorch", alone=nothing).summary
+
+
+def test_a_model_in_the_sessions_place_is_told_how_to_make_one() -> None:
+    model = nn.Conv2d(1, 1, 1).eval()
+    with pytest.raises(InputError, match=r"got Conv2d: with nbglcnn\.Session\(nbglcnn\.compile"):
+        nbglcnn.verify(model, torch.ones(1, 1, 2, 2))  # type: ignore[arg-type]

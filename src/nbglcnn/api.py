@@ -106,10 +106,19 @@ def verify(session: Session, model: Any, x: Any = None, *, preprocess: Any = Non
     values, the model is compared with the same bends replayed.
 
     Raises:
-        InputError: `x` is missing or doesn't fit the Plan, or a bend cannot be replayed (a text in
-            GLSL runs on a graphics device alone): switch it off, or remove it.
+        InputError: `session` is no Session, `x` is missing or doesn't fit the Plan, or a bend
+            cannot be replayed (a text in GLSL runs on a graphics device alone): switch it off, or
+            remove it.
         SessionClosed: the session was closed.
     """
+    from nbglcnn.session import Session
+
+    if not isinstance(session, Session):
+        raise InputError(
+            f"verify takes a Session, the model and x, and got {type(session).__name__}: "
+            "with nbglcnn.Session(nbglcnn.compile(model, x)) as session: "
+            "nbglcnn.verify(session, model, x)"
+        )
     plan = session.plan
     session.check_open()
     store = session.bends.store
