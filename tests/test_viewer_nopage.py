@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -410,3 +411,19 @@ def test_a_snapshot_needs_a_page() -> None:
     with pytest.raises(nbglcnn.PageNotConnected, match=r"viewer\.picture\(key\)"):
         viewer.snapshot()
     viewer.close()
+
+
+def test_a_folder_that_is_not_there_is_said_before_anything_is_made(tmp_path: Path) -> None:
+    model, x = nn.Conv2d(1, 2, 3).eval(), torch.zeros(1, 1, 5, 5)
+    viewer = nbglcnn.Viewer(model, x)
+    gone = tmp_path / "gone"
+    writers: list[Callable[[Path], object]] = [
+        viewer.to_html,
+        viewer.to_onnx,
+        lambda path: nbglcnn.export_html(model, x, path),
+    ]
+    for write in writers:
+        with pytest.raises(FileNotFoundError) as found:
+            write(gone / "file")
+        assert "no such folder to write into; make it first" in str(found.value)
+        assert found.value.filename == str(gone)

@@ -1,8 +1,11 @@
 """Every exception nbglcnn raises on purpose: it names the thing, what was found, what to do."""
 
 import difflib
+import errno
+import os
 import sys
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 
 class NbglcnnError(Exception):
@@ -72,6 +75,15 @@ def unknown(key: object, names: Sequence[str], kind: str = "value") -> str:
         return f"{key!r} is not a {kind} of this network; near: {', '.join(map(repr, close))}"
     some = ", ".join(map(repr, names[:8])) + (", …" if len(names) > 8 else "")
     return f"{key!r} is not a {kind} of this network; there are {len(names)}: {some}"
+
+
+def to_write(path: str | os.PathLike[str]) -> Path:
+    """The path of a file that will be written; FileNotFoundError where its folder isn't there."""
+    target = Path(path)
+    if not target.absolute().parent.is_dir():
+        words = "there is no such folder to write into; make it first"
+        raise FileNotFoundError(errno.ENOENT, words, str(target.parent))
+    return target
 
 
 # Whose frames stand between a warning and the line that it is about: setting a trait runs our code.

@@ -19,7 +19,7 @@ from markdown_it.renderer import RendererHTML
 
 from nbglcnn import __version__
 from nbglcnn.edits.records import to_dict
-from nbglcnn.errors import InputError, NbglcnnError
+from nbglcnn.errors import InputError, NbglcnnError, to_write
 from nbglcnn.load import prepared
 from nbglcnn.offline import offline, offline_teaching
 from nbglcnn.sources.given import Blobs
@@ -102,6 +102,7 @@ def export_html(
             `nbglcnn.train` says it.
         OSError: the file cannot be written.
     """
+    to_write(path)
     model = prepared(model, preprocess)
     network = Network(
         model, x, observe=observe, precision=precision, classes=classes, strict=strict
@@ -112,7 +113,7 @@ def export_html(
 
 def write(path: str | os.PathLike[str], content: bytes) -> Path:
     """Write a page whole or not at all."""
-    target = Path(path)
+    target = to_write(path)
     part = target.with_name(f".{target.name}.part")
     try:
         part.write_bytes(content)

@@ -13,7 +13,7 @@ import traitlets
 from PIL import Image
 
 from nbglcnn import pictures
-from nbglcnn.errors import InputError
+from nbglcnn.errors import InputError, to_write
 from nbglcnn.plan import Layers, Precision
 from nbglcnn.viewer.network import Network
 from nbglcnn.viewer.protocol import COLOR_RANGES, COLORMAPS
@@ -169,6 +169,7 @@ class Shown(anywidget.AnyWidget):
         """
         from nbglcnn import export  # which writes Viewers
 
+        to_write(path)
         if train is True:
             if self._trained_by is None:
                 raise InputError(

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from nbglcnn import load
-from nbglcnn.errors import InputError, unknown
+from nbglcnn.errors import InputError, to_write, unknown
 from nbglcnn.graph import Array, Graph
 from nbglcnn.plan import Patch
 from nbglcnn.viewer.network import Network
@@ -153,7 +153,7 @@ def to_onnx(model: Any, graph: Graph, path: str | os.PathLike[str]) -> Path:
     now: Mapping[str, Array] = {
         name: np.asarray(graph.values[value].data) for name, value in graph.parameters.items()
     }
-    return load.write_onnx(model, graph, now, path)
+    return load.write_onnx(model, graph, now, to_write(path))
 
 
 def run_of(shape: tuple[int, ...], first: int, count: int) -> tuple[Array, ...]:
