@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from playwright.sync_api import Page
 from torch import nn
 
 import nbglcnn
@@ -71,20 +72,17 @@ def test_a_spread_of_modules_and_functions_on_extreme_inputs() -> None:
     checked(LOADED[::9])
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("items", PARTS, ids=[part[0].name for part in PARTS])
 def test_modules_and_functions_on_extreme_inputs(
-    items: list[Item], request: pytest.FixtureRequest
+    items: list[Item], gl_page: Callable[..., Page], site: tuple[str, dict[str, bytes]]
 ) -> None:
-    if request.config.getoption("--sweep") is None:
-        pytest.skip("make sweep")
-    gl_page, site = (request.getfixturevalue(name) for name in ("gl_page", "site"))
     checked(items, lambda backend: GlPage(gl_page(backend), site[1]))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_does_not_load_is_refused_in_words(name: str, pytestconfig: pytest.Config) -> None:
-    if pytestconfig.getoption("--sweep") is None:
-        pytest.skip("make sweep")
+def test_what_does_not_load_is_refused_in_words(name: str) -> None:
     [item] = [item for item in ITEMS if item.name == name]
     model = Together([item]).eval()
     with pytest.raises(nbglcnn.NbglcnnError):
