@@ -102,18 +102,17 @@ def export_html(
             `nbglcnn.train` says it.
         OSError: the file cannot be written.
     """
-    to_write(path)
+    target = to_write(path)
     model = prepared(model, preprocess)
     network = Network(
         model, x, observe=observe, precision=precision, classes=classes, strict=strict
     )
     content = page(network, title=title, text=text, steps=steps, train=train, teach=teach)
-    return write(path, content)
+    return write(target, content)
 
 
-def write(path: str | os.PathLike[str], content: bytes) -> Path:
+def write(target: Path, content: bytes) -> Path:
     """Write a page whole or not at all."""
-    target = to_write(path)
     part = target.with_name(f".{target.name}.part")
     try:
         part.write_bytes(content)

@@ -171,7 +171,7 @@ export class CommClient {
       this.state.acting.subscribe(() => {
         const before = this.bentAs;
         this.bentAs = said(this.state);
-        // It was of the edits before; one that is switched off is none.
+        // It was of the edits before. One that is switched off is none, and Python may tell the same once more.
         if (this.bentAs !== before) this.tested = this.state.parity.value = null;
       }),
     );

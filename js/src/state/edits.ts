@@ -40,14 +40,9 @@ export interface EditState {
 export const editState = (): EditState => {
   const edited = signal<Moment>({ edits: [], weights: 0 });
   const latent = signal<readonly Edit[]>([]);
-  let known: readonly Edit[] = [];
-  const acting = computed(() => {
-    const { edits } = edited.value;
-    const now = latent.value.length > 0 ? [...latent.value, ...edits] : edits;
-    // Python may tell the same once more, which changes nothing.
-    if (JSON.stringify(now) !== JSON.stringify(known)) known = now;
-    return known;
-  });
+  const acting = computed(() =>
+    latent.value.length > 0 ? [...latent.value, ...edited.value.edits] : edited.value.edits,
+  );
   return { edited, latent, acting, ...rest() };
 };
 

@@ -169,7 +169,7 @@ class Shown(anywidget.AnyWidget):
         """
         from nbglcnn import export  # which writes Viewers
 
-        to_write(path)
+        target = to_write(path)
         if train is True:
             if self._trained_by is None:
                 raise InputError(
@@ -192,7 +192,7 @@ class Shown(anywidget.AnyWidget):
             train=None if train is False else train,
             teach=self._exported_teaching() if teach is True else teach or None,
         )
-        return export.write(path, content)
+        return export.write(target, content)
 
     @property
     def _teaches(self) -> bool:
