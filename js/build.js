@@ -20,11 +20,13 @@ const COPIED = [
   "src/sources/noise.ts",
   "src/sources/place.ts",
   "src/sources/shuffle.ts",
+  "src/views/coloring.tsx",
   "src/views/flags.ts",
   "src/views/grid.tsx",
   "src/views/keep/files.ts",
   "src/views/pages.tsx",
   "src/views/soft.tsx",
+  "src/views/spread.ts",
 ];
 const isRoom = (name) => existsSync(`src/views/${name}/room.ts`);
 const rooms = existsSync("src/views") ? readdirSync("src/views").filter(isRoom).sort() : [];

@@ -13,7 +13,7 @@ import { listenToKeys } from "./keys.ts";
 import { px } from "./layout.ts";
 import { createMeasures } from "./measures.ts";
 import { createPainter } from "./painter.ts";
-import { watchPresenting, zoomOf } from "./present.tsx";
+import { zoomOf } from "./present.tsx";
 import { costsOf } from "./profile/costs.ts";
 import { roomOf, roomStyles } from "./rooms.tsx";
 import type * as screens from "./screen/room.ts";
@@ -21,7 +21,7 @@ import { Message, StatusLine } from "./status.tsx";
 import { style } from "./style.ts";
 import { shownTab } from "./tabs.tsx";
 import { watchRatio, watchTheme, watchWidth } from "./theme.ts";
-import { Tooltip } from "./tooltip.tsx";
+import type * as tooltips from "./tooltip/room.ts";
 
 /** Shows a viewer in `el`; the returned function takes it away with all its listeners. */
 export function mount(el: HTMLElement, state: ViewerState): () => void {
@@ -75,7 +75,8 @@ export function mount(el: HTMLElement, state: ViewerState): () => void {
     return room.pictureOf(root, sheet.textContent ?? "");
   };
   state.screens.add(screen);
-  const stopPresenting = watchPresenting(views, el);
+  const watchPresenting = computed(() => roomOf<typeof screens>("screen")?.watchPresenting);
+  const stopPresenting = effect(() => watchPresenting.value?.(views, el));
   // Fixed colour limits are those of the time when they were chosen.
   const stopEnds = effect(() => {
     if (state.range.value !== "fixed" && state.colorLimits.peek().size > 0)
@@ -113,6 +114,7 @@ export function mount(el: HTMLElement, state: ViewerState): () => void {
 function App() {
   const { state, network, theme, root, width } = useViews();
   const now = network.value;
+  const Tooltip = roomOf<typeof tooltips>("tooltip")?.Tooltip;
   root.dataset.theme = theme.value;
   root.dataset.phase = state.status.value.phase;
   const height = state.presenting.value ? null : state.height.value;
@@ -126,7 +128,7 @@ function App() {
         <Keys />
       </main>
       <StatusLine />
-      <Tooltip />
+      {Tooltip && <Tooltip />}
       <Bends part="Everywhere" />
     </>
   );

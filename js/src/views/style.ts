@@ -10,14 +10,11 @@ import list from "./list.css";
 import narrow from "./narrow.css";
 import panel from "./panel.css";
 import picture from "./picture.css";
-import present from "./present.css";
 import python from "./python.css";
-import rail from "./rail.css";
 import rows from "./rows.css";
 import status from "./status.css";
 import strip from "./strip.css";
 import theme from "./theme.css";
-import tooltip from "./tooltip.css";
 
 export const style = [
   theme,
@@ -28,15 +25,12 @@ export const style = [
   list,
   help,
   panel,
-  rail,
   layer,
   grid,
   inspector,
   status,
-  tooltip,
   forms,
   costs,
-  present,
   python,
   narrow,
 ].join("\n");

@@ -6,7 +6,7 @@ import { listedPairs, shownPair } from "./compare/pairs.ts";
 import type * as compared from "./compare/room.ts";
 import type { Views } from "./context.ts";
 import { NetworkTab } from "./forms.tsx";
-import { LayerView } from "./layer.tsx";
+import type * as layers from "./layer/room.ts";
 import type * as profiled from "./profile/room.ts";
 import { Room } from "./rooms.tsx";
 import type * as taught from "./teach/room.ts";
@@ -88,7 +88,9 @@ const network: Tab = {
 const layer: Tab = {
   name: "layer",
   title: "Layer",
-  component: LayerView,
+  component: (props) => (
+    <Room<typeof layers> name="layer">{({ LayerView }) => <LayerView {...props} />}</Room>
+  ),
   keys: {
     layers(network, selected) {
       const names = network.layers.map((one) => one.name);

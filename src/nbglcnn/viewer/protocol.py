@@ -37,9 +37,10 @@ VIEWS = (
 ROOMS = (
     "bending",
     "scores",
+    "tooltip",
     "kinds",
     "graph",
-    "channels",
+    "layer",
     "filters",
     "explain",
     "fields",

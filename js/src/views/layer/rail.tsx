@@ -1,16 +1,16 @@
 // One small picture per layer, so that one always knows where one is.
 import { useEffect, useRef } from "preact/hooks";
-import { contents, displayOf, frameOf } from "../network/display.ts";
-import { brief, within } from "../network/names.ts";
-import type { Network } from "../network/network.ts";
-import type { Value } from "../plan.ts";
-import { NumberPicture } from "./bars.tsx";
-import { Bent } from "./bent.tsx";
-import { useStatistics, useViews } from "./context.ts";
-import type * as kinds from "./kinds/room.ts";
-import { byVariation, fitScale } from "./layout.ts";
-import { Maps } from "./maps.tsx";
-import { roomOf } from "./rooms.tsx";
+import { contents, displayOf, frameOf } from "../../network/display.ts";
+import { brief, within } from "../../network/names.ts";
+import type { Network } from "../../network/network.ts";
+import type { Value } from "../../plan.ts";
+import { NumberPicture } from "../bars.tsx";
+import { Bent } from "../bent.tsx";
+import { useStatistics, useViews } from "../context.ts";
+import type * as kinds from "../kinds/room.ts";
+import { byVariation, fitScale } from "../layout.ts";
+import { Maps } from "../maps.tsx";
+import { roomOf } from "../rooms.tsx";
 
 const SIDE = 28;
 /** Of a layer's name: a longer one would part the pictures. */

@@ -1,13 +1,13 @@
 // The number under the pointer: its value, where it is, and its rank within the map.
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
-import { exact, full } from "../format.ts";
-import type { Spot } from "../messages.ts";
-import type { Names } from "../network/classes.ts";
-import { displayOf, unitOf } from "../network/display.ts";
-import type { Network } from "../network/network.ts";
-import { type Hover, imageOf, type Note, useValues, useViews } from "./context.ts";
-import { rank } from "./layout.ts";
-import { rankOf } from "./spread.ts";
+import { exact, full } from "../../format.ts";
+import type { Spot } from "../../messages.ts";
+import type { Names } from "../../network/classes.ts";
+import { displayOf, unitOf } from "../../network/display.ts";
+import type { Network } from "../../network/network.ts";
+import { type Hover, imageOf, type Note, useValues, useViews } from "../context.ts";
+import { rank } from "../layout.ts";
+import { rankOf } from "../spread.ts";
 
 /** Of a picture of classes the channel that gives a place its colour, once the numbers are there. */
 function pointedAt(

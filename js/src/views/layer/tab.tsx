@@ -1,20 +1,21 @@
-import type { ColorMapName } from "../gl/types.ts";
-import { contents, displayOf } from "../network/display.ts";
-import { firstValue, longType, type Network, type Stage, said } from "../network/network.ts";
-import type { Layer, Value } from "../plan.ts";
-import type { RangeMode, Section } from "../state.ts";
-import type * as bend from "./bend/room.ts";
-import type * as channels from "./channels/room.ts";
-import { Choice, Select } from "./choice.tsx";
-import { useLater, useViews } from "./context.ts";
-import type * as explain from "./explain/room.ts";
-import type * as filters from "./filters/room.ts";
-import { Badge } from "./parity.tsx";
-import { PythonNote } from "./python.tsx";
+// The Layer tab: which layer, what of it, and that.
+import { contents, displayOf } from "../../network/display.ts";
+import { firstValue, longType, type Network, type Stage, said } from "../../network/network.ts";
+import type { Layer, Value } from "../../plan.ts";
+import type { Section } from "../../state.ts";
+import type * as bend from "../bend/room.ts";
+import { Choice } from "../choice.tsx";
+import { ColorChoice } from "../coloring.tsx";
+import { useLater, useViews } from "../context.ts";
+import type * as explain from "../explain/room.ts";
+import type * as filters from "../filters/room.ts";
+import { Badge } from "../parity.tsx";
+import { PythonNote } from "../python.tsx";
+import { Room, roomOf } from "../rooms.tsx";
+import type * as trail from "../trail/room.ts";
+import { parametersOf } from "../weights.ts";
+import { MapsView } from "./maps.tsx";
 import { Rail } from "./rail.tsx";
-import { Room, roomOf } from "./rooms.tsx";
-import type * as trail from "./trail/room.ts";
-import { parametersOf } from "./weights.ts";
 
 const SECTIONS: readonly (readonly [Section, string])[] = [
   ["maps", "Maps"],
@@ -22,19 +23,6 @@ const SECTIONS: readonly (readonly [Section, string])[] = [
   ["explain", "Explain"],
   ["bend", "Bend"],
 ];
-const COLORS: readonly (readonly [ColorMapName, string])[] = [
-  ["signed", "Signed"],
-  ["viridis", "Viridis"],
-  ["cividis", "Cividis"],
-  ["magma", "Magma"],
-  ["grey", "Grey"],
-];
-const RANGES: readonly (readonly [RangeMode, string])[] = [
-  ["channel", "Channel"],
-  ["layer", "Layer"],
-  ["fixed", "Fixed"],
-];
-
 export function LayerView({ network }: { network: Network }) {
   const { state } = useViews();
   const { section } = state;
@@ -74,11 +62,7 @@ export function LayerView({ network }: { network: Network }) {
       </div>
       {shown !== "explain" && <PythonNote layer={value.key} />}
       {shown === "maps" && (
-        <Room<typeof channels> name="channels">
-          {({ MapsView }) => (
-            <MapsView key={value.key} {...{ network, value, stage, layer, later }} />
-          )}
-        </Room>
+        <MapsView key={value.key} {...{ network, value, stage, layer, later }} />
       )}
       {shown === "filters" && stage && <FiltersView {...{ network, stage, value }} />}
       {shown === "explain" && (
@@ -110,55 +94,6 @@ function titleOf(value: Value, layer: Layer | undefined, stage: Stage | undefine
   // PyTorch's own words where there are no shorter ones.
   const described = told === longType(layer) && layer.description !== "" ? [layer.description] : [];
   return [told, contents(value), ...described, ...after].join(" · ");
-}
-
-export function ColorChoice() {
-  const { colormap } = useViews().state;
-  return (
-    <Select
-      label="Colour"
-      items={COLORS}
-      now={colormap.value}
-      choose={(map) => {
-        colormap.value = map;
-      }}
-    />
-  );
-}
-
-export function RangeChoice({ curves = false }: { curves?: boolean }) {
-  const { range, colormap, symmetric } = useViews().state;
-  // Curves have no colour map.
-  const signed = colormap.value === "signed" && !curves;
-  return (
-    <>
-      <div class="nbg-labelled">
-        <span class="nbg-second">Range</span>
-        <Choice
-          label="Range"
-          items={RANGES}
-          now={range.value}
-          choose={(mode) => {
-            range.value = mode;
-          }}
-        />
-      </div>
-      <label
-        class="nbg-labelled"
-        title={signed ? "the signed colour map always is" : "as far below zero as above"}
-      >
-        <input
-          type="checkbox"
-          checked={signed || symmetric.value}
-          disabled={signed}
-          onChange={(event) => {
-            symmetric.value = event.currentTarget.checked;
-          }}
-        />
-        <span class="nbg-second">± around zero</span>
-      </label>
-    </>
-  );
 }
 
 function FiltersView(props: { network: Network; stage: Stage; value: Value }) {
