@@ -109,6 +109,22 @@ def test_another_plan_keeps_the_programs_the_weights_and_the_pictures(
     check(engine, model)
     engine.show(nbglcnn.compile(model, IMAGES, observe=["0", "1", "2"]), -IMAGES)
     check(engine, model, -IMAGES)  # the weights are there still
+    assert engine.page.evaluate("() => page.engine.frame") == 3, "runs of both Plans"
+
+
+@ONE_RENDERER
+def test_another_precision_keeps_the_pictures_until_its_own_are_there(
+    engine: Engine, model: nn.Sequential
+) -> None:
+    engine.show(nbglcnn.compile(model, IMAGES), IMAGES)
+    assert engine.counted()["compiled"] > 10
+    engine.show(nbglcnn.compile(model, IMAGES, precision="float16"), IMAGES)
+    again = engine.counted()
+    # Weights are written anew, into textures of another format; shaders do not name it.
+    assert (again["compiled"], again["sessions"]) == (0, 1)
+    assert engine.page.evaluate("() => page.gaps.slice(2)") == [False]
+    for name, value in outputs(model, IMAGES).items():
+        assert_equal(engine.read(name).reshape(value.shape), value, rtol=2e-2, name=name)
 
 
 @ONE_RENDERER

@@ -1,7 +1,8 @@
 // What tests/test_engine.py calls in a browser: an engine with no client in Python and no view.
 
-import { type Content, Engine } from "../src/engine/engine.ts";
+import { createEngine } from "../src/engine/engine.ts";
 import { pageStore } from "../src/engine/store.ts";
+import type { Content, Engine } from "../src/engine/types.ts";
 import type { GlDevice } from "../src/gl/device.ts";
 import { offerEdits } from "../src/gl/editing.ts";
 import { Edits } from "../src/gl/edits.ts";
@@ -20,7 +21,7 @@ const left: string[][] = [];
 const counted = { uploaded: 0, patched: 0, compiled: 0, sessions: 0 };
 
 const makeEngine = () =>
-  new Engine({
+  createEngine({
     onProgress: ({ stage }) => {
       if (told.at(-1) !== stage) told.push(stage);
     },

@@ -1,5 +1,5 @@
 // Python's questions for values, and the answers, kept until Python has all of them.
-import type { Engine } from "../engine/engine.ts";
+import type { Engine } from "../engine/types.ts";
 import { beforeKey } from "../gl/derived.ts";
 import { CHUNK, type Read, type Reply } from "../messages.ts";
 import { macrotask } from "./wire.ts";

@@ -5,8 +5,9 @@ import { effect } from "@preact/signals";
 import { type Buffer, bytesOf } from "../buffers.ts";
 import { takeCode } from "../code.ts";
 import type { Edit } from "../edits.ts";
-import { type Content, Engine } from "../engine/engine.ts";
+import { createEngine } from "../engine/engine.ts";
 import { pageStore } from "../engine/store.ts";
+import type { Content, Engine } from "../engine/types.ts";
 import { missEdits } from "../gl/editing.ts";
 import { joined } from "../gl/numbers.ts";
 import { missFeeding } from "../gl/offers.ts";
@@ -90,7 +91,7 @@ export class CommClient {
   constructor(model: AnyModel, onRoom: (name: string, module: unknown) => void) {
     this.model = model;
     const { page } = this;
-    this.engine = new Engine({
+    this.engine = createEngine({
       onProgress: (progress) => this.follow(progress),
       onLost: () => {
         this.state.status.value = says.lost(this.state.plan.value?.layers.length ?? 0);

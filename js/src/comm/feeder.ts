@@ -1,6 +1,6 @@
 // What sources are given in a notebook: the engine for pictures, Python for blobs; and what reads wait for.
 import { effect } from "@preact/signals";
-import type { Engine, Fed } from "../engine/engine.ts";
+import type { Engine, Fed } from "../engine/types.ts";
 import { beforeKey } from "../gl/derived.ts";
 import type { FromPage } from "../messages.ts";
 import { OF_ONE_PAGE, type Source } from "../source.ts";

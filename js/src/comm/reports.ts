@@ -1,7 +1,7 @@
 // What a page tells Python by itself: hello, how its context is, runs, progress, what is under the pointer.
 import type { AnyModel } from "@anywidget/types";
 import { effect } from "@preact/signals";
-import type { Engine } from "../engine/engine.ts";
+import type { Engine } from "../engine/types.ts";
 import type { RunInfo } from "../gl/types.ts";
 import { type FromPage, PACKAGE_VERSION, PROTOCOL, type Progress, type Spot } from "../messages.ts";
 import type { ViewerState } from "../state.ts";

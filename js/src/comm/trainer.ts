@@ -1,6 +1,7 @@
 // What a training is given in a notebook: the engine, blobs of Python, and a way to tell it losses and weights.
-import type { Engine } from "../engine/engine.ts";
+
 import { LentEngine } from "../engine/lent.ts";
+import type { Engine } from "../engine/types.ts";
 import { CHUNK, type FromPage, type Saved, type Stepped } from "../messages.ts";
 import type { TrainingHost } from "../state/training.ts";
 

@@ -9,11 +9,7 @@ import {
   type Band,
   type Device,
   DeviceUnavailable,
-  type Patch,
-  type Picture,
   PlanError,
-  type Progress,
-  type RunInfo,
   type Session,
   SessionClosed,
 } from "../gl/types.ts";
@@ -23,47 +19,7 @@ import { watchPace } from "./pace.ts";
 import { createSignals, type EngineSignals } from "./signals.ts";
 import { pageStore } from "./store.ts";
 import { createTiming, type Timing } from "./timing.ts";
-
-/** What to run, by content hash; the page's store has all of it. */
-export interface Content {
-  readonly plan: string;
-  /** In the order of the Plan's weights, and of its inputs. */
-  readonly weights: readonly string[];
-  readonly inputs: readonly string[];
-  /** On top of the weights, in their order. */
-  readonly patches?: readonly Patch[];
-  /** In the place of what `weights` name, by texture. */
-  readonly rows?: WeightRows | undefined;
-}
-
-/** Whole weight textures, as `setWeight` takes them. */
-export type WeightRows = ReadonlyMap<number, Float32Array>;
-
-/** What a source gives an input, in the place of the Content's: its numbers, or a picture that becomes them. */
-export interface Fed {
-  /** The input's key. */
-  readonly key: string;
-  readonly data?: Float32Array;
-  readonly picture?: Picture;
-  /** The picture's left and right are exchanged. */
-  readonly mirrored?: boolean;
-}
-
-/** What the engine tells its client, besides its signals. */
-export interface EngineEvents {
-  onProgress(progress: Progress): void;
-  onLost(): void;
-  /** The context is there again, and what was shown is being shown anew. */
-  onRestored(): void;
-  /** The last run was measured again, at rest. */
-  onTimed(run: RunInfo): void;
-  /** Runs begin or have ended, and how many ended within the last second. */
-  onPace(running: boolean, runsPerSecond: number): void;
-  /** These edits are none of what is shown, and left out; told when they are others than before. */
-  onEdits?(left: readonly Edit[]): void;
-  /** Whether the client is still at work, so that a time measured now says little. */
-  isBusy(): boolean;
-}
+import type { Content, Engine, EngineEvents, Fed, Showing, WeightRows } from "./types.ts";
 
 /**
  * A network whose Plan changes keeps what is the same: the device, programs and weights that both Plans have. For that
@@ -71,16 +27,14 @@ export interface EngineEvents {
  */
 const TOGETHER_BYTES = 2 ** 28;
 
-export class Engine {
+export const createEngine = (events: EngineEvents): Engine => new GlEngine(events);
+
+class GlEngine implements Engine {
   readonly signals: EngineSignals = createSignals();
-  /** Undefined where this browser cannot run a Plan: `unavailable` says why. */
   readonly device: Device | undefined;
   readonly unavailable: DeviceUnavailable | undefined;
-  /** Runs that have ended, of all Plans. */
   frame = 0;
-  /** How often the context was lost. */
   losses = 0;
-  /** What the values are of; undefined before the first run, and while something else is on its way. */
   shown: Content | undefined;
   private readonly store = pageStore();
   private readonly events: EngineEvents;
@@ -128,17 +82,14 @@ export class Engine {
     if (this.device !== undefined) this.follow(this.device);
   }
 
-  /** Bytes that textures and buffers take on the device. */
   get bytes(): number {
     return this.loaded?.session.bytes ?? 0;
   }
 
-  /** How many views there are. */
   get views(): number {
     return this.watchers;
   }
 
-  /** Somebody looks; undone by calling the result. */
   watch(): () => void {
     this.watchers += 1;
     this.timing.soon();
@@ -149,16 +100,7 @@ export class Engine {
     };
   }
 
-  /**
-   * Makes what `content` names and runs it, unless its values are there. One at a time; of several that wait, the
-   * last. Nothing is done while the context is lost: it is when that comes back. Throws what a session throws.
-   * `urgent`: somebody waits for a value, and the run for no animation frame; `again`: also what has run is run;
-   * `section`: this part of the Plan alone, also where it has run.
-   */
-  show(
-    content: Content,
-    { urgent = false, again = false, section = undefined as string | undefined } = {},
-  ): Promise<void> {
+  show(content: Content, { urgent = false, again = false, section }: Showing = {}): Promise<void> {
     this.wanted = content;
     this.urgent ||= urgent;
     this.section = section;
@@ -168,11 +110,6 @@ export class Engine {
     return shown;
   }
 
-  /**
-   * Edits of whatever is shown, from its next run on, which begins at once; of several calls while one is under way the
-   * last. They stay for the next Plan, after a lost context and a `release`. Throws where they cannot be: those before
-   * stay then. Arrays are taken from the page's store, and kept there.
-   */
   async edit(edits: readonly Edit[]): Promise<void> {
     const failure = this.edits.want(edits);
     const brought = this.turn.then(() => this.bring());
@@ -181,11 +118,6 @@ export class Engine {
     failure();
   }
 
-  /**
-   * Feeds an input from here on in the place of the Content's, and runs; null gives it that of the Content again. Of
-   * several calls while a run is under way the last: whoever has more pictures than that waits for this. It stays for
-   * another Plan whose input it fits. A picture is taken when the run begins.
-   */
   async feed(fed: Fed | null): Promise<void> {
     this.fed = fed;
     const brought = this.turn.then(() => this.bring());
@@ -193,12 +125,10 @@ export class Engine {
     await brought;
   }
 
-  /** What was run is the state that the next run begins with: see Session. A lost context takes all of it. */
   commit(): void {
     this.ready().commit();
   }
 
-  /** Works with the session of what is shown; nothing else of this engine changes or runs it meanwhile. */
   use<T>(work: (session: Session) => Promise<T>): Promise<T> {
     const done = this.turn.then(() => work(this.ready()));
     this.turn = done.then(
@@ -208,7 +138,6 @@ export class Engine {
     return done;
   }
 
-  /** The rows that each state of what is shown begins with, by texture; where none changes, all weights. */
   initialState(): WeightRows {
     const { loaded } = this;
     if (loaded === undefined) throw new SessionClosed("nothing is shown");
@@ -222,7 +151,6 @@ export class Engine {
     return found;
   }
 
-  /** Runs once more what is shown, whose state has changed: views show it. */
   refresh(): Promise<void> {
     return this.use(async (session) => {
       const run = await session.run();
@@ -235,22 +163,18 @@ export class Engine {
     });
   }
 
-  /** Somebody waits for a value of the run that is under way, if one is. */
   hurry(): void {
     this.active?.run({ urgent: true }).catch(() => undefined);
   }
 
-  /** A value's or parameter's elements, of what is shown. */
   async read(key: string): Promise<Float32Array<ArrayBuffer>> {
     return (await this.ready().read(key)) as Float32Array<ArrayBuffer>;
   }
 
-  /** Stretches of the texels that reading a value draws, one after the other. */
   async sample(key: string, bands: readonly Band[]): Promise<Float32Array<ArrayBuffer>> {
     return this.ready().sample(key, bands);
   }
 
-  /** Another session of what is shown, with its weights and inputs and without edits: whoever tries some disposes it. */
   async twin(): Promise<Session> {
     const { loaded, device } = this;
     if (loaded === undefined || device === undefined) throw new SessionClosed("nothing is shown");
@@ -263,20 +187,14 @@ export class Engine {
     return session;
   }
 
-  /** All that was asked for is done: the last run is measured again when the page has come to rest. */
   idle(): void {
     this.timing.soon();
   }
 
-  /** Says in `signals.plan` what network it is, where it cannot run. */
   describe(plan: string): void {
     this.signals.plan.value ??= this.parse(plan).plan;
   }
 
-  /**
-   * A Plan is here and its weights are not: says in `signals.plan` what network it is, and compiles its programs.
-   * What is wrong with it is said when it is shown.
-   */
   prepare(plan: string): void {
     const { device } = this;
     const known = plan === this.loaded?.content.plan || plan === this.ahead?.plan;
@@ -293,7 +211,6 @@ export class Engine {
     }
   }
 
-  /** Resolves when what `prepare` compiles is there, or has failed. */
   async prepared(): Promise<void> {
     await this.ahead?.undo.catch(() => undefined);
   }
@@ -303,7 +220,6 @@ export class Engine {
     this.ahead = undefined;
   }
 
-  /** Frees what it holds on the device; the next `show` makes it anew. */
   release(): void {
     this.wanted = undefined;
     this.forgetAhead();

@@ -1,6 +1,6 @@
 // What an engine lends to a training, whoever its client is.
 import type { Session } from "../gl/types.ts";
-import type { Engine, WeightRows } from "./engine.ts";
+import type { Engine, WeightRows } from "./types.ts";
 
 export abstract class LentEngine {
   protected readonly engine: Engine;

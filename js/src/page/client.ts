@@ -3,8 +3,9 @@
 import { effect } from "@preact/signals";
 import { type Arrays, type Given, isPicture, namedInputs, onlyOrAll } from "../arrays.ts";
 import type { Edit } from "../edits.ts";
-import { type Content, Engine, type Fed } from "../engine/engine.ts";
+import { createEngine } from "../engine/engine.ts";
 import { pageStore } from "../engine/store.ts";
+import type { Content, Engine, Fed } from "../engine/types.ts";
 import { beforeKey } from "../gl/derived.ts";
 import type { GlDevice } from "../gl/device.ts";
 import { numbersOf } from "../gl/feeding.ts";
@@ -76,7 +77,7 @@ export class PageClient {
 
   constructor(exported: Exported) {
     this.exported = exported;
-    this.engine = new Engine({
+    this.engine = createEngine({
       onProgress: (progress) => this.follow(progress),
       onLost: () => {
         this.state.status.value = says.lost(this.plan?.layers.length ?? 0);

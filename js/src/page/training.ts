@@ -1,7 +1,7 @@
 // Trains in an exported page: what the loop is given there, and what scripts and readers ask of it.
 import { batch, effect } from "@preact/signals";
-import type { Engine } from "../engine/engine.ts";
 import { LentEngine } from "../engine/lent.ts";
+import type { Engine } from "../engine/types.ts";
 import type { Exported } from "../messages.ts";
 import { NO_TRAINING, type TrainingHost, type TrainingProgress } from "../state/training.ts";
 import type { ViewerState } from "../state.ts";

@@ -1,5 +1,5 @@
 // What one source is given by whoever runs it, and what it gives: the same for each kind.
-import type { Fed } from "../engine/engine.ts";
+import type { Fed } from "../engine/types.ts";
 import type { Input } from "../plan.ts";
 import type { Source } from "../source.ts";
 import type { Feeder, SourceControls, SourceFailure, SourceStatus } from "../state/sources.ts";

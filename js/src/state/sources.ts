@@ -1,6 +1,6 @@
 // Where the input comes from, and how that goes on in this page.
 import { type ReadonlySignal, type Signal, signal } from "@preact/signals";
-import type { Fed } from "../engine/engine.ts";
+import type { Fed } from "../engine/types.ts";
 import type { Source } from "../source.ts";
 
 /** Why there is no camera, or no other source. */

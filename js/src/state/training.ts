@@ -1,6 +1,6 @@
 // A training in this page: what is wanted of it, how it goes, and what runs it is given.
 import { type Signal, signal } from "@preact/signals";
-import type { WeightRows } from "../engine/engine.ts";
+import type { WeightRows } from "../engine/types.ts";
 import type { Session } from "../gl/types.ts";
 import type { Mirrored, Saved, Stepped } from "../messages.ts";
 import type { Course, TrainingRecord } from "../training.ts";
