@@ -97,8 +97,7 @@ def tried(network: Network) -> dict[str, Any]:
             with _timed(seconds, "first run"):
                 session.run(*loaded[1])
             with _timed(seconds, "run"):
-                session.draw()
-                session.read(plan.computed[-1])
+                session.run(read=plan.computed[-1])
             with _timed(seconds, "verify"), _loaded_once(loaded):
                 report = nbglcnn.verify(session, model, x)
     except nbglcnn.NbglcnnError as error:

@@ -63,7 +63,7 @@ def test_all_sections_see_the_weights_that_steps_make(observe: str) -> None:
     with Session(lower(joined.graph, observe=observe)) as session:
         for step in range(3):
             write(session, joined, step)
-            session.draw("train")
+            session.run(section="train", read=())
             told = session.read(joined.loss)
             right = by_torch(
                 model, x, y, F.cross_entropy,
@@ -82,7 +82,7 @@ def test_all_sections_see_the_weights_that_steps_make(observe: str) -> None:
             for kind, key in joined.held_out_inputs.items():
                 given = {"target": y[:SIZE].numpy(), "weights": np.ones(SIZE)}
                 session.write(key, np.asarray(given.get(kind, x[:SIZE].numpy()), np.float32))
-            session.draw("evaluate")
+            session.run(section="evaluate", read=())
             loss, share = session.read(joined.held_out)
             assert loss == pytest.approx(float(F.cross_entropy(batch, y[:SIZE])), rel=1e-4)
             assert share == pytest.approx(float((batch.argmax(1) == y[:SIZE]).float().mean()))
@@ -100,7 +100,7 @@ def test_the_share_of_right_answers_counts_only_those_that_are_no_filling() -> N
                 weights = (np.arange(SIZE) < own).astype(np.float32)
                 given = {"target": y[:SIZE].numpy(), "weights": weights}
                 session.write(key, np.asarray(given.get(kind, x[:SIZE].numpy()), np.float32))
-            session.draw("evaluate")
+            session.run(section="evaluate", read=())
             loss, share = session.read(joined.held_out)
             assert share == pytest.approx(right[:own].mean())
             expected = F.cross_entropy(model(x[:own]), y[:own])
@@ -115,8 +115,8 @@ def test_what_is_measured_of_a_step() -> None:
     _, joined, session = made(model, nbglcnn.SGD(0.1))
     with session:
         write(session, joined, 0)
-        session.draw("train")
-        session.draw("measure")
+        session.run(section="train", read=())
+        session.run(section="measure", read=())
         ratios, dead = session.read(joined.ratios), session.read(joined.dead)
         gradients = {name: session.read(key) for name, key in joined.gradients.items()}
     right = by_torch(
@@ -139,7 +139,7 @@ def test_frozen_parameters_are_those_of_the_network_that_is_shown() -> None:
     assert not any(name.startswith("0.") for name in joined.state)
     with session:
         write(session, joined, 0)
-        session.draw("train")
+        session.run(section="train", read=())
         session.commit()
         x, _ = examples()
         found = session.run(x[:1].numpy())
@@ -241,13 +241,13 @@ def test_edits_act_on_what_is_learned_and_count_as_constants() -> None:
             session.bend(name, transform, channels=channels)
         for step in range(4):
             write(session, joined, step)
-            session.draw("train")
+            session.run(section="train", read=())
             assert session.read(joined.loss)[0] == pytest.approx(right.losses[step], rel=1e-4)
             session.commit()
         given = {"target": y[:SIZE].numpy(), "weights": np.ones(SIZE)}
         for kind, key in joined.held_out_inputs.items():
             session.write(key, np.asarray(given.get(kind, x[:SIZE].numpy()), np.float32))
-        session.draw("evaluate")
+        session.run(section="evaluate", read=())
         with torch.no_grad():
             expected = right.model.eval()(x[:SIZE]).numpy()
         assert_equal(session.read(joined.prediction), expected, rtol=1e-4)

@@ -29,7 +29,6 @@ def enter(session: Session, _: nn.Module) -> None:
 USES: dict[str, Callable[[Session, nn.Module], Any]] = {
     "run": lambda session, _: session.run(X),
     "write": lambda session, _: session.write("input", X),
-    "draw": lambda session, _: session.draw(),
     "read": lambda session, _: session.read("0"),
     "verify": lambda session, model: nbglcnn.verify(session, model, X),
     "replace_weights": lambda session, _: session.replace_weights(session.plan),

@@ -132,6 +132,26 @@ def test_a_name_that_is_not_there_is_answered_with_near_ones(plan: Plan, session
         session.write("z", 0)
 
 
+def test_a_run_gives_the_values_that_are_asked_for(session: Session) -> None:
+    x = randn(*SHAPE)
+    found = session.run(x)
+    assert list(found) == ["x", "hidden", "rest", "y"]
+    asked = session.run(2 * x, read=["y", "hidden"])
+    assert list(asked) == ["hidden", "y"], "in the Plan's order"
+    assert_equal(asked["hidden"], 2 * found["hidden"])
+    assert_equal(session.read("rest"), 2 * found["rest"])  # computed all the same
+    assert session.run(x, read=()) == {}
+    assert_equal(session.read("y"), found["y"])
+    both = session.run(np.concatenate([x, -x]), read="rest")
+    assert_equal(both.pop("rest")[:1], found["rest"])
+    assert both == {}
+    with pytest.raises(KeyError, match="'hiden' is not a value of this network; near: 'hidden'"):
+        session.run(-x, read=["y", "hiden"])
+    with pytest.raises(KeyError, match="read: 'w' is not computed by this run, which gives 'x'"):
+        session.run(-x, read="w")
+    assert_equal(session.read("x"), -x[:1])  # of the second piece: nothing was written since
+
+
 def test_a_layer_table_has_the_names_that_it_takes(plan: Plan) -> None:
     for layer in plan.layers:
         assert layer.name in plan.layers and layer in plan.layers

@@ -200,10 +200,6 @@ class Session(Editable):
         self._upload(record.staging, flat)
         self._draw(record.step)
 
-    def draw(self, section: str | None = None) -> None:
-        """Run a section, by default all but those on demand, on the inputs written last."""
-        self._call(partial(self._run, self._sections(section)))
-
     def _sections(self, name: str | None) -> list[int]:
         """The numbers of the sections that run for one: itself and what it follows from."""
         header = self.plan.header
@@ -214,6 +210,14 @@ class Session(Editable):
             known = ", ".join(map(repr, names))
             raise InputError(f"no section {name!r}; this Plan's sections: {known}")
         return needed(header, names.index(name))
+
+    def _read_by(self, numbers: Sequence[int]) -> list[str]:
+        """The inputs that these sections read, other sections' values aside."""
+        header = self.plan.header
+        chosen = [header.sections[number] for number in numbers]
+        passes = [k for one in chosen for k in range(one.first, one.first + one.count)]
+        read = {texture for k in passes for texture in header.passes[k].inputs}
+        return [record.key for record in header.inputs if record.step.output in read]
 
     def _run(self, sections: Sequence[int]) -> None:
         if self._new_edits is not None:
@@ -360,7 +364,13 @@ class Session(Editable):
             theme=theme,
         )
 
-    def run(self, *x: Any, section: str | None = None, **named: Any) -> dict[str, Array]:
+    def run(
+        self,
+        *x: Any,
+        section: str | None = None,
+        read: str | Sequence[str] | None = None,
+        **named: Any,
+    ) -> dict[str, Array]:
         """Run on an input and give every value, in the Plan's order.
 
         `x` is what `compile` takes: an array, tensor, picture or list of these, and for several
@@ -369,7 +379,9 @@ class Session(Editable):
         that was written last; noise that was never written is the Plan's own.
 
         `section` runs one of the Plan's sections alone, with those that it follows from, and gives
-        what these compute. (An input that is called "section" is given in a dict.)
+        what these compute. `read` are the keys of the values that it gives, by default all: to read
+        a value takes as long as a layer or two. (An input that is called "section" or "read" is
+        given in a dict.)
 
         `x` may have any number of examples: they run in pieces of as many as the Plan was compiled
         for, each piece by itself, and the values are put together. What takes longer than a few
@@ -378,6 +390,7 @@ class Session(Editable):
         Raises:
             InputError: `x` doesn't fit, or there is no such section, or a value cannot be put
                 together from pieces; nothing has been written then.
+            KeyError: `read` names a value that isn't computed; nothing has been written then.
         """
         inputs = self.plan.header.inputs
         keys = [record.key for record in inputs if not record.training]
@@ -395,8 +408,9 @@ class Session(Editable):
         with self._alone():
             sections = self._sections(section)
             arrays = taken(self.plan.header, given, any_batch=True)
-            for key in keys:
-                if key not in given and key not in self._inputs and key not in self.plan.noise:
+            known = given.keys() | self._inputs.keys() | self.plan.noise
+            for key in keys if section is None else self._read_by(sections):
+                if key not in known:
                     raise InputError(
                         f"the input {key!r} is missing; this Plan has {len(keys)}: "
                         f"{', '.join(keys)}. Give a tuple with an array for each, or a dict by "
@@ -412,6 +426,8 @@ class Session(Editable):
                 if self._written_in.get(value.texture, {*sections}) & {*sections}
                 if number not in spared
             ]
+            if read is not None:
+                values = self._asked(values, (read,) if isinstance(read, str) else read)
             count = pieces.examples(self.plan.header, arrays)
 
             def run(piece: pieces.Taken) -> dict[str, Array]:
@@ -422,6 +438,18 @@ class Session(Editable):
             if count is None:
                 return run(arrays)
             return pieces.joined(values, arrays, self.plan.header.batch, count, run)
+
+    def _asked(self, computed: Sequence[p.Value], keys: Sequence[str]) -> list[p.Value]:
+        """Those of the computed values that are asked for, in their order."""
+        names = [value.key for value in computed]
+        for key in keys:
+            if key not in names:
+                self._value(key)  # says so of an unknown one, and of one that an edit leaves out
+                raise KeyError(
+                    f"read: {key!r} is not computed by this run, which gives "
+                    f"{', '.join(map(repr, names))}"
+                )
+        return [value for value in computed if value.key in keys]
 
     def replace_weights(self, plan: p.Plan) -> None:
         """Upload the weights of a Plan made by `lower.repack` that differ from this session's."""

@@ -113,9 +113,7 @@ def medians(works: Mapping[str, Callable[[], object]], runs: int) -> dict[str, f
 def _run(session: Session, arrays: tuple[Array, ...]) -> None:
     for record, array in zip(session.plan.inputs, arrays, strict=True):
         session.write(record.key, array)
-    session.draw()
-    for key in session.plan.header.outputs:
-        session.read(key)
+    session.run(read=session.plan.header.outputs)
 
 
 def _other(

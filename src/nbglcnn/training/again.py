@@ -34,8 +34,7 @@ class Again:
         with Session(plan) as session:
             for record in plan.header.inputs:
                 session.write(record.key, self._fed[record.key])
-            session.draw(TRAIN)
-            return {value.key: session.read(value.key) for value in plan.header.values}
+            return session.run(section=TRAIN)
 
     def value(self, name: str) -> Array:
         """What a layer gave."""
