@@ -51,7 +51,7 @@ EXAMPLES: list[dict[str, Any]] = [
     {"type": "failed", "page": "p", "id": "", "kind": "lost", "text": "gone"},
     {"type": "failed", "page": "p", "id": "", "kind": "edit", "text": "line 3"},
     {
-        **{"type": "weigh", "page": "p", "name": "a.weight", "index": 7},
+        **{"type": "setweight", "page": "p", "name": "a.weight", "index": 7},
         **{"values": [1, -2.5], "step": "drag"},
     },
 ]

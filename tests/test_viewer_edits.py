@@ -418,20 +418,20 @@ def test_a_page_drags_a_weight_in_one_step_and_takes_it_back(viewer: Viewer) -> 
     first = viewer.state_dict()["encoder.0.weight"].clone()
     flat = first.reshape(-1)
 
-    def weigh(index: int, *values: float, step: str) -> None:
-        words = {"type": "weigh", "page": "p", "name": "encoder.0.weight", "index": index}
+    def set_weight(index: int, *values: float, step: str) -> None:
+        words = {"type": "setweight", "page": "p", "name": "encoder.0.weight", "index": index}
         viewer._connection.receive({**words, "values": values, "step": step}, [])
 
     viewer._connection.receive(hello(), [])
     for k in range(30):
-        weigh(10, k / 8, step="a")
-    weigh(18, 1, 2, 3, step="b")
-    weigh(21, 4, step="b")  # the same drag elsewhere
+        set_weight(10, k / 8, step="a")
+    set_weight(18, 1, 2, 3, step="b")
+    set_weight(21, 4, step="b")  # the same drag elsewhere
     assert viewer._edits["weights"] == 3 and len(viewer._history["past"]) == 2
     now = viewer.state_dict()["encoder.0.weight"].reshape(-1)
     assert now[10] == 29 / 8 and now[18:22].tolist() == [1, 2, 3, 4]
     for wrong in (80, 10**6):
-        weigh(wrong, 1, 2, step="c")
+        set_weight(wrong, 1, 2, step="c")
     assert viewer._edits["weights"] == 3
     # The page's own undo is a change of the traits.
     history = json.loads(json.dumps(viewer._history))

@@ -160,7 +160,7 @@ def test_python_and_the_page_edit_one_network(notebook: Notebook, local: Viewer)
         ]
     # A weight, dragged in the page: one step, taken back by the page.
     page = notebook.run("print(viewer._connection.page.id)").text.strip()
-    words = {"type": "weigh", "page": page, "name": "encoder.0.weight", "index": 40}
+    words = {"type": "setweight", "page": page, "name": "encoder.0.weight", "index": 40}
     in_page(notebook, SEND, [{**words, "values": [one], "step": "drag"} for one in (1, 2, 3)])
     notebook.until("viewer.state_dict()['encoder.0.weight'].reshape(-1)[40] == 3")
     local.set_weight("encoder.0.weight", np.unravel_index(40, (9, 1, 3, 3)), 3)

@@ -22,7 +22,7 @@ SEED = 25
 # In the place of Python: what is asked of it is kept, and nothing comes back.
 LISTEN = """() => {
   globalThis.asked = [];
-  views.state.weigh.value = (edit) => asked.push({ ...edit, time: performance.now() });
+  views.state.setWeight.value = (edit) => asked.push({ ...edit, time: performance.now() });
 }"""
 FOCUSED = "() => document.activeElement.getAttribute('aria-label')"
 # The number of the cell with the focus, which the page has read from its device.

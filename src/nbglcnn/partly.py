@@ -21,7 +21,7 @@ from nbglcnn.load import (
     with_parameters,
     with_picture,
 )
-from nbglcnn.load.draft import Behind, Unknown
+from nbglcnn.load.draft import DependsOnRefused, Unknown
 from nbglcnn.load.onnx.runtime import of_file
 from nbglcnn.load.passes.evaluate import evaluate, run_graph
 from nbglcnn.lowering.shapes import layer_name, left_to_python, missing
@@ -115,7 +115,9 @@ def _unread(
     """
     part = partly(model, x, known)
     assert part is not None
-    wrong = [(node, error) for node, error in part.refused if not isinstance(error, Behind)]
+    wrong = [
+        (node, error) for node, error in part.refused if not isinstance(error, DependsOnRefused)
+    ]
     if part.refused and not wrong:
         return None
     # What is too large, or decides by numbers, nobody else is asked for.

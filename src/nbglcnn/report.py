@@ -298,7 +298,7 @@ def compared(
     actual: Mapping[str, Array],
     expected: Mapping[str, Array],
     reference: str,
-    wholes: Mapping[str, Array] | None = None,
+    complete: Mapping[str, Array] | None = None,
     exact: Exact | None = None,
     alone: Exact | None = None,
     rounded: Collection[str] = (),
@@ -307,7 +307,7 @@ def compared(
 ) -> Report[Match]:
     """A report over what `actual` has of a Plan's computed values, with its precision's tolerance.
 
-    `wholes` are the references where `expected` has but samples of them. `exact` gives keys in
+    `complete` are the references where `expected` has but samples of them. `exact` gives keys in
     float64, as many as it can; it is asked only for what fails in float32. `alone` gives keys in
     float64 out of what `actual` has before them; it is asked for what fails then. `rounded` are
     keys that follow from numbers which the model itself rounds to float16, and have its tolerance.
@@ -316,7 +316,7 @@ def compared(
     rtol = RTOL[plan.precision]
     rounded = {key for key in plan.computed if key in rounded and RTOL["float16"] > rtol}
     keys = [key for key in plan.computed if key in actual]
-    most = {key: _largest(wholes[key]) for key in keys} if wholes else {}
+    most = {key: _largest(complete[key]) for key in keys} if complete else {}
     rows = [
         match(
             key,
@@ -350,7 +350,7 @@ def compared(
                 break  # what follows a layer that is wrong has its faults, and keeps its verdict
     values = {value.key: value for value in plan.values}
     for number, row in enumerate(rows):
-        whole = (wholes or actual)[row.layer]
+        whole = (complete or actual)[row.layer]
         nan, inf, channel = _not_finite(whole, values[row.layer].nchw)
         rows[number] = replace(
             row, nan=nan, inf=inf, channel=channel, in_python=row.layer in plan.from_python

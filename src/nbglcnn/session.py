@@ -24,7 +24,7 @@ from nbglcnn.edits.kinds import GLSL
 from nbglcnn.edits.records import Edit
 from nbglcnn.edits.skipping import not_run, skipped
 from nbglcnn.edits.stacks import stacks_of
-from nbglcnn.edits.store import Moment
+from nbglcnn.edits.store import EditState
 from nbglcnn.errors import (
     DeviceError,
     InputError,
@@ -494,8 +494,8 @@ class Session(Editable):
     def _check_open(self) -> None:
         self.check_open()
 
-    def _take_edits(self, moment: Moment) -> None:
-        self.set_edits(moment.edits, self._store.arrays)
+    def _take_edits(self, state: EditState) -> None:
+        self.set_edits(state.edits, self._store.arrays)
 
     def set_edits(self, edits: Sequence[Edit], arrays: Mapping[str, Array]) -> None:
         """Make these the edits of the next run; InputError for a text that doesn't compile."""

@@ -177,7 +177,7 @@ export class CommClient {
       }),
     );
     this.state.twin.value = () => this.engine.twin();
-    this.state.weigh.value = (edit) => this.reports.send({ type: "weigh", page, ...edit });
+    this.state.setWeight.value = (edit) => this.reports.send({ type: "setweight", page, ...edit });
     this.state.teach.value = (taught, data) => this.reports.send(taught, [data]);
     this.sayUnavailable();
     this.reports.greet();
@@ -216,7 +216,7 @@ export class CommClient {
     if (this.state.snapshot.value !== null) URL.revokeObjectURL(this.state.snapshot.value);
     this.state.snapshot.value = null;
     this.state.connected.value = false;
-    this.state.weigh.value = null;
+    this.state.setWeight.value = null;
     this.state.status.value = says.closed();
   }
 
@@ -224,7 +224,7 @@ export class CommClient {
   private disconnect(): void {
     if (!this.state.connected.peek()) return;
     this.state.connected.value = false;
-    this.state.weigh.value = null;
+    this.state.setWeight.value = null;
     this.reports.silence();
     this.feeder.silence();
     this.arrivals.stop();

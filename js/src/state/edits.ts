@@ -34,7 +34,7 @@ export interface EditState {
   /** All that the engine is given. */
   readonly acting: ReadonlySignal<readonly Edit[]>;
   /** Changes a weight, by way of Python, which has the model; null where there is none. */
-  readonly weigh: Signal<((edit: WeightEdit) => void) | null>;
+  readonly setWeight: Signal<((edit: WeightEdit) => void) | null>;
 }
 
 export const editState = (): EditState => {
@@ -51,7 +51,7 @@ const rest = () => ({
   future: signal<readonly Moment[]>([]),
   withoutEdits: signal(false),
   editTrouble: signal(""),
-  weigh: signal<((edit: WeightEdit) => void) | null>(null),
+  setWeight: signal<((edit: WeightEdit) => void) | null>(null),
 });
 
 /** The last step's name, and when its last change was. */

@@ -7,7 +7,7 @@ from typing import Any
 
 from nbglcnn.edits.bends import Bend, Bends
 from nbglcnn.edits.records import Edit
-from nbglcnn.edits.store import Moment, Store
+from nbglcnn.edits.store import EditState, Store
 from nbglcnn.graph import Array
 from nbglcnn.plan import Plan
 from nbglcnn.transforms import Transform
@@ -22,7 +22,7 @@ class Editable:
     def _begin_edits(
         self,
         plan: Callable[[], Plan],
-        apply: Callable[[Moment], None],
+        apply: Callable[[EditState], None],
         value: Callable[[str], Array],
     ) -> None:
         """The arguments are those of the Store."""

@@ -29,7 +29,7 @@ ONE_STEP = 1.0  # seconds within which changes of one number are one step
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class EditState:
     """What is edited at one time: the edits, and how many of the weights' edits are made."""
 
     edits: tuple[Edit, ...] = ()
@@ -39,22 +39,22 @@ class Moment:
 class Store:
     """Holds the edits, checks and undoes them.
 
-    `apply` is given every new Moment before it counts; where it raises, the old one stays. `plan`
-    gives the Plan of now, `value` that of a key before its own edits.
+    `apply` is given every new EditState before it counts; where it raises, the old one stays.
+    `plan` gives the Plan of now, `value` that of a key before its own edits.
     """
 
     def __init__(
         self,
         plan: Callable[[], Plan],
-        apply: Callable[[Moment], None],
+        apply: Callable[[EditState], None],
         value: Callable[[str], Array],
     ) -> None:
         self._plan_of = plan
         self._apply = apply
         self._value_of = value
-        self.now = Moment()
-        self.past: list[Moment] = []
-        self.future: list[Moment] = []
+        self.now = EditState()
+        self.past: list[EditState] = []
+        self.future: list[EditState] = []
         self.arrays: dict[str, Array] = {}
         self._step = ("", 0.0)
         self.listeners: list[Callable[[], None]] = []
@@ -76,11 +76,11 @@ class Store:
 
         Changes of one `step` within a second of each other are undone together.
         """
-        self._move(Moment(checked(edits, self.plan), self.now.weights), step)
+        self._move(EditState(checked(edits, self.plan), self.now.weights), step)
 
-    def weigh(self, count: int, step: str = "") -> None:
+    def set_weights(self, count: int, step: str = "") -> None:
         """Say that so many of the weights' edits are made now, as a step that can be undone."""
-        self._move(Moment(self.now.edits, count), step)
+        self._move(EditState(self.now.edits, count), step)
 
     def joins(self, step: str) -> bool:
         """Whether a change of this step belongs to the last one; it has just been then."""
@@ -91,22 +91,22 @@ class Store:
             self._step = step, now
         return found
 
-    def _move(self, moment: Moment, step: str) -> None:
-        if moment == self.now:
+    def _move(self, state: EditState, step: str) -> None:
+        if state == self.now:
             return
         before = self.now
-        self._take(moment)
+        self._take(state)
         if not self.joins(step):
             self.past = [*self.past, before][-MOST_STEPS:]
         self._step = step, time.monotonic()
         self.future = []
         self._tell()
 
-    def _take(self, moment: Moment) -> None:
-        for edit in moment.edits:
+    def _take(self, state: EditState) -> None:
+        for edit in state.edits:
             self._check_array(edit)
-        self._apply(moment)
-        self.now = moment
+        self._apply(state)
+        self.now = state
 
     def _check_array(self, edit: Edit) -> None:
         if edit.transform != INJECT:
@@ -133,12 +133,12 @@ class Store:
         """Do again what was undone last; whether there was something."""
         return self._go(self.future, self.past)
 
-    def _go(self, source: list[Moment], target: list[Moment]) -> bool:
+    def _go(self, source: list[EditState], target: list[EditState]) -> bool:
         if not source:
             return False
         before = self.now
-        moment = source[-1]
-        self._take(Moment(checked(moment.edits, self.plan), moment.weights))
+        state = source[-1]
+        self._take(EditState(checked(state.edits, self.plan), state.weights))
         source.pop()
         target.append(before)
         self._step = "", 0.0
@@ -146,10 +146,10 @@ class Store:
         return True
 
     def restore(
-        self, now: Moment, past: Sequence[Moment] | None, future: Sequence[Moment] | None
+        self, now: EditState, past: Sequence[EditState] | None, future: Sequence[EditState] | None
     ) -> None:
         """Take what a page has made of them; InputError or KeyError where it cannot be."""
-        now = Moment(checked(now.edits, self.plan), now.weights)
+        now = EditState(checked(now.edits, self.plan), now.weights)
         if now != self.now:
             self._take(now)
         if past is not None and future is not None:
@@ -184,20 +184,20 @@ class Store:
             names[name] = content_hash(first.data.cast("B"))
             arrays[names[name]] = first
 
-        def renamed(moment: Moment) -> Moment:
+        def renamed(state: EditState) -> EditState:
             edits = (
-                msgspec.structs.replace(one, array=names.get(one.array, "")) for one in moment.edits
+                msgspec.structs.replace(one, array=names.get(one.array, "")) for one in state.edits
             )
-            return Moment(tuple(edits), moment.weights)
+            return EditState(tuple(edits), state.weights)
 
         self.arrays = arrays
         self.now = renamed(self.now)
         self.past = [renamed(one) for one in self.past]
         self.future = [renamed(one) for one in self.future]
 
-    def _fitting(self, moment: Moment, problems: list[str]) -> Moment:
+    def _fitting(self, state: EditState, problems: list[str]) -> EditState:
         kept = []
-        for edit in moment.edits:
+        for edit in state.edits:
             try:
                 checked([edit], self.plan)
                 self._check_array(edit)
@@ -205,15 +205,15 @@ class Store:
                 problems.append(f"{edit.name}: {error.args[0]}")
             else:
                 kept.append(edit)
-        return Moment(tuple(kept), moment.weights)
+        return EditState(tuple(kept), state.weights)
 
     def forget_weights(self) -> None:
         """The weights' edits are none any more: other weights were loaded."""
-        moments = [Moment(one.edits) for one in (*self.past, self.now)]
-        steps = [one for one, next_ in pairwise(moments) if one != next_]
-        future = [Moment(one.edits) for one in self.future]
-        self.past, self.future = steps, [one for one in future if one != moments[-1]]
-        self.now = moments[-1]
+        states = [EditState(one.edits) for one in (*self.past, self.now)]
+        steps = [one for one, next_ in pairwise(states) if one != next_]
+        future = [EditState(one.edits) for one in self.future]
+        self.past, self.future = steps, [one for one in future if one != states[-1]]
+        self.now = states[-1]
         self._tell()
 
     # New edits
@@ -303,8 +303,8 @@ class Store:
 
     def used_arrays(self) -> Mapping[str, Array]:
         """The arrays that edits of now, or of a step that can be undone, inject."""
-        moments = (self.now, *self.past, *self.future)
-        names = {edit.array for moment in moments for edit in moment.edits if edit.array}
+        states = (self.now, *self.past, *self.future)
+        names = {edit.array for state in states for edit in state.edits if edit.array}
         self.arrays = {name: data for name, data in self.arrays.items() if name in names}
         return self.arrays
 

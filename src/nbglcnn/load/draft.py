@@ -19,7 +19,7 @@ HALF = np.dtype(np.float16)
 WIDE = {np.dtype(np.float64), HALF}  # at run time these are float32
 
 
-class Behind(UnsupportedOperator):
+class DependsOnRefused(UnsupportedOperator):
     """A node reads what cannot run, so that nothing can be said of it."""
 
 

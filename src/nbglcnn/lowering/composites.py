@@ -19,7 +19,7 @@ _MODES = ("reflect", "edge", "wrap")
 
 
 @dataclass(frozen=True)
-class Whole:
+class SingleOperator:
     """What the main operator would read and say, were it alone."""
 
     operator: str
@@ -78,26 +78,32 @@ class Description:
 
 
 def describe(
-    graph: Graph, nodes: Sequence[Node], main: Node | None, told: Whole, key: Key, *, moves: bool
+    graph: Graph,
+    nodes: Sequence[Node],
+    main: Node | None,
+    single: SingleOperator,
+    key: Key,
+    *,
+    moves: bool,
 ) -> Description:
-    """What the page is told of a layer that `nodes` compute, in order; `main` as in `whole`.
+    """What the page is told of a layer that `nodes` compute, in order; the `main` one of them.
 
     `moves`: all of them only move elements.
     """
-    short = short_name(key.module_type or told.operator)
+    short = short_name(key.module_type or single.operator)
     if main is None:
         return Description("alias", short, "same")
-    if told.composite and key.module_type in MODULES:
+    if single.composite and key.module_type in MODULES:
         return _module(graph, nodes[0], MODULES[key.module_type], key.description, short)
-    record = RECORDS[told.operator]
+    record = RECORDS[single.operator]
     same = all(RECORDS[node.op].explained(graph, node) == "same" for node in nodes)
-    main = replace(main, op=told.operator)
+    main = replace(main, op=single.operator)
     found = Description(
         record.role,
         short,
         "same" if same else "moved" if moves else record.explained(graph, main),
-        told.composite and not same,
-        record.formula(graph, main) if record.formula and not told.composite else "",
+        single.composite and not same,
+        record.formula(graph, main) if record.formula and not single.composite else "",
         RECORDS[nodes[-1].op].bounded(graph, nodes[-1]),
     )
     return _of_preprocess(graph, key, found) if key.name in graph.preprocess else found
@@ -163,20 +169,20 @@ def _settings(description: str) -> dict[str, Any]:
     return {name: ast.literal_eval(value) for name, value in pairs}
 
 
-def whole(graph: Graph, nodes: Iterable[Node], main: Node) -> Whole:
+def as_single_operator(graph: Graph, nodes: Iterable[Node], main: Node) -> SingleOperator:
     """What a layer's operators are together; `main` is the one that multiplies most."""
     others = [node for node in nodes if node is not main]
-    found: Whole | None = None
+    found: SingleOperator | None = None
     if main.op == "Conv" and len(others) == 1:
         found = _padded(graph, others[0], main)
     elif main.op == "MatMul" and len(others) <= 1:
         found = _linear(graph, others, main)
     elif main.op == "Div":
         found = _response(graph, others, main)
-    return found or Whole(main.op, main.inputs, composite=bool(others))
+    return found or SingleOperator(main.op, main.inputs, composite=bool(others))
 
 
-def _padded(graph: Graph, pad: Node, conv: Node) -> Whole | None:
+def _padded(graph: Graph, pad: Node, conv: Node) -> SingleOperator | None:
     if pad.op != "Pad" or pad.outputs[0] != conv.inputs[0] or len(pad.inputs) > 3:
         return None
     mode, pads = pad.attributes.get("mode"), graph.values[pad.inputs[1]].data
@@ -187,10 +193,10 @@ def _padded(graph: Graph, pad: Node, conv: Node) -> Whole | None:
     if any(begins[:2]) or any(ends[:2]) or min(*begins, *ends) < 0:
         return None
     inputs = (pad.inputs[0], *conv.inputs[1:])
-    return Whole("Conv", inputs, {"padding_mode": mode}, begins[2:], ends[2:])
+    return SingleOperator("Conv", inputs, {"padding_mode": mode}, begins[2:], ends[2:])
 
 
-def _linear(graph: Graph, others: list[Node], product: Node) -> Whole | None:
+def _linear(graph: Graph, others: list[Node], product: Node) -> SingleOperator | None:
     """What is multiplied is folded from PyTorch's weight, which has a row for each output."""
     a, b = product.inputs
     turned = [node for node in graph.folded if b in node.outputs and node.op == "Transpose"]
@@ -201,10 +207,10 @@ def _linear(graph: Graph, others: list[Node], product: Node) -> Whole | None:
         bias = tuple(name for name in add.inputs if name != product.outputs[0])
         if add.op != "Add" or len(bias) != 1 or not graph.values[bias[0]].is_constant:
             return None
-    return Whole("MatMul", (a, turned[0].inputs[0], *bias), {"transB": 1})
+    return SingleOperator("MatMul", (a, turned[0].inputs[0], *bias), {"transB": 1})
 
 
-def _response(graph: Graph, others: list[Node], quotient: Node) -> Whole | None:
+def _response(graph: Graph, others: list[Node], quotient: Node) -> SingleOperator | None:
     """PyTorch's LocalResponseNorm: a mean of squares over channels, which is padded and pooled."""
     by_op = {node.op: node for node in others if node.op not in ("Reshape", "Squeeze", "Mul")}
     scales = [_number(graph, node) for node in others if node.op == "Mul"]
@@ -221,7 +227,7 @@ def _response(graph: Graph, others: list[Node], quotient: Node) -> Whole | None:
         return None
     size, before = int(kernel[0]), int(pads[2])
     numbers = {"size": size, "alpha": alpha[0], "beta": beta, "bias": bias, "before": before}
-    return Whole("LRN", (x,), numbers)
+    return SingleOperator("LRN", (x,), numbers)
 
 
 def _number(graph: Graph, node: Node) -> float | None:

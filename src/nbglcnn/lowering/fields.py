@@ -26,7 +26,7 @@ def maps_axes(shape: Shape) -> tuple[int, ...]:
     return tuple(range(2, len(shape)))
 
 
-class Reaches:
+class ReceptiveFields:
     """The places of a Graph's values, and what they depend on."""
 
     def __init__(self, graph: Graph) -> None:

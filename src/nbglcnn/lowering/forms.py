@@ -13,7 +13,7 @@ import msgspec
 from nbglcnn import plan as p
 from nbglcnn.graph import Graph, Node
 from nbglcnn.layout import NCHW, picture_of
-from nbglcnn.lowering.fields import Reaches
+from nbglcnn.lowering.fields import ReceptiveFields
 from nbglcnn.ops import RECORDS
 from nbglcnn.ops.operator import Shape
 from nbglcnn.ops.reach import MOST_LISTED, Linked, same, taken
@@ -33,7 +33,11 @@ class Forms:
     """The form of each value, how it is shown for that, and its tokens."""
 
     def __init__(
-        self, graph: Graph, reaches: Reaches, planes: frozenset[str], inputs: Mapping[str, str]
+        self,
+        graph: Graph,
+        reaches: ReceptiveFields,
+        planes: frozenset[str],
+        inputs: Mapping[str, str],
     ) -> None:
         """`inputs` are the keys of the Graph's inputs."""
         self._graph = graph
@@ -84,7 +88,7 @@ class Forms:
         return -1 if tokens is None else self._table.setdefault(tokens, len(self._table))
 
 
-def _signals(graph: Graph, links: Reaches) -> frozenset[str]:
+def _signals(graph: Graph, links: ReceptiveFields) -> frozenset[str]:
     """Values (n, channels, length): what 1-D windows and norms of channels read and write.
 
     And what is linked to such a value place by place, before it and behind it. Of 2-D convolutions
@@ -207,7 +211,7 @@ class _Grids:
     one, and through attention: its rows are those of the queries.
     """
 
-    def __init__(self, graph: Graph, links: Reaches, inputs: Mapping[str, str]) -> None:
+    def __init__(self, graph: Graph, links: ReceptiveFields, inputs: Mapping[str, str]) -> None:
         self._graph = graph
         # By value, by axis: the input, and 0 for rows or 1 for columns of its picture; or tokens.
         self._sides: dict[str, dict[int, Side]] = {}

@@ -13,8 +13,8 @@ import numpy as np
 
 from nbglcnn import plan as p
 from nbglcnn.graph import Graph, Key, Node
-from nbglcnn.lowering.composites import Whole, describe, short_name, whole
-from nbglcnn.lowering.fields import Reaches
+from nbglcnn.lowering.composites import SingleOperator, as_single_operator, describe, short_name
+from nbglcnn.lowering.fields import ReceptiveFields
 from nbglcnn.lowering.moves import Moved, Reading, moved_from, moves_only, reading_of
 from nbglcnn.ops import RECORDS
 from nbglcnn.ops.window import Window
@@ -81,7 +81,9 @@ def planes(graph: Graph) -> frozenset[str]:
     return frozenset(found)
 
 
-def layer_table(graph: Graph, reaches: Reaches) -> tuple[tuple[p.Layer, ...], dict[str, int]]:
+def layer_table(
+    graph: Graph, reaches: ReceptiveFields
+) -> tuple[tuple[p.Layer, ...], dict[str, int]]:
     """The Layer records of a graph's layer keys, and which of them each node's passes belong to."""
     producer = {name: node for node in graph.nodes for name in node.outputs if name}
     keys = layer_keys(graph)
@@ -107,21 +109,21 @@ def layer_table(graph: Graph, reaches: Reaches) -> tuple[tuple[p.Layer, ...], di
         inputs = [name for name in read if name not in parameters and name in by_value]
         mine.sort(key=lambda node: place[node.name])
         window = RECORDS[main.op].window if main else None
-        told = whole(graph, mine, main) if main else Whole("Identity", ())
+        single = as_single_operator(graph, mine, main) if main else SingleOperator("Identity", ())
         reading = Reading(())
         if main is not None:
-            reading = reading_of(graph, key.value, mine, main, told.inputs, producer, by_value)
-        told = replace(told, composite=told.composite and not reading.alone)
-        description = describe(graph, mine, main, told, key, moves=reading.moves)
+            reading = reading_of(graph, key.value, mine, main, single.inputs, producer, by_value)
+        single = replace(single, composite=single.composite and not reading.alone)
+        description = describe(graph, mine, main, single, key, moves=reading.moves)
         own = [node.python for node in mine if node.python is not None]
         rows.append(
             p.Layer(
                 name=key.name,
-                operator=own[0].operator if own else told.operator,
+                operator=own[0].operator if own else single.operator,
                 module=key.module_type,
                 attributes={
                     k: v.tolist() if isinstance(v, np.ndarray) else v
-                    for k, v in {**main.attributes, **told.attributes}.items()
+                    for k, v in {**main.attributes, **single.attributes}.items()
                 }
                 if main
                 else {},
@@ -136,11 +138,11 @@ def layer_table(graph: Graph, reaches: Reaches) -> tuple[tuple[p.Layer, ...], di
                 operators=tuple(n.python.operator if n.python else n.op for n in mine),
                 operands=tuple(
                     p.Operand("setting")
-                    if read.name and k in RECORDS[told.operator].shape_inputs
+                    if read.name and k in RECORDS[single.operator].shape_inputs
                     else operand.of(read, shape, by_value)
                     for k, (read, shape) in enumerate(reading.reads)
                 ),
-                window=_window(window(graph, main), told) if window and main else p.Window(),
+                window=_window(window(graph, main), single) if window and main else p.Window(),
                 places=reaches.places.get(key.value, ()),
                 reads=reaches.reads(key.value, reversed(mine), sources),
                 role=description.role,
@@ -149,7 +151,7 @@ def layer_table(graph: Graph, reaches: Reaches) -> tuple[tuple[p.Layer, ...], di
                 composite=description.composite,
                 formula=description.formula,
                 bounds=description.bounds,
-                type=key.module_type or spelled(told.operator),
+                type=key.module_type or spelled(single.operator),
                 python=own[0].reason if own else "",
                 made=reading.made,
                 moves=reading.behind,
@@ -297,6 +299,6 @@ class _Operands:
             return Moved(name)  # nobody has checked what runs while the model is read
 
 
-def _window(window: Window, told: Whole) -> p.Window:
-    begins, ends = told.begins or window.begins, told.ends or window.ends
+def _window(window: Window, single: SingleOperator) -> p.Window:
+    begins, ends = single.begins or window.begins, single.ends or window.ends
     return p.Window(window.kernel, window.strides, window.dilations, begins, ends)

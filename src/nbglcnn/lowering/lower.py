@@ -13,7 +13,7 @@ from nbglcnn.errors import InputError, nearest
 from nbglcnn.graph import Graph, Key, Node, checked_observe
 from nbglcnn.layout import NCHW, Layout, batch_of, nchw_of
 from nbglcnn.lowering.builder import FLATTEN, FLATTEN_STRIPS, Builder, Tensor, flat_width
-from nbglcnn.lowering.fields import Reaches
+from nbglcnn.lowering.fields import ReceptiveFields
 from nbglcnn.lowering.forms import Forms
 from nbglcnn.lowering.fusion import fuse, has_spread
 from nbglcnn.lowering.glsl import Kernel, shader
@@ -78,7 +78,7 @@ def lower(
     keys = observed_keys(graph, observe)
     watched = {key.value for key in keys} | set(graph.outputs) | outliving(graph)
     nodes, epilogues = fuse(graph, watched)
-    reaches = Reaches(graph)
+    reaches = ReceptiveFields(graph)
     layers, layer_of = layer_table(graph, reaches)
     rows = layer_rows(graph, layers)
     b = Builder(graph, target, epilogues, precision, keys)

@@ -19,7 +19,7 @@ NOISE_MEAN, NOISE_STD = 0.5, 0.25
 
 Name = Annotated[str, Meta(max_length=64)]
 Text = Annotated[str, Meta(max_length=1000)]
-Whole = Annotated[int, Meta(ge=0, le=2**31)]
+NonNegative = Annotated[int, Meta(ge=0, le=2**31)]
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,14 +51,14 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     faces: Literal["user", "environment"] = "user"
     mirrored: bool = False
     data: Name = ""
-    count: Whole = 0
-    block: Whole = 0
+    count: NonNegative = 0
+    block: NonNegative = 0
     dtype: Literal["uint8", "float32"] = "uint8"
-    index: Whole = 0
+    index: NonNegative = 0
     shuffled: bool = False
     labels: Name = ""
     classes: Name = ""
-    seed: Whole = 0
+    seed: NonNegative = 0
     mean: float = 0.0
     std: float = 1.0
     code: Annotated[tuple[float, ...], Meta(max_length=MOST_CODES)] = ()

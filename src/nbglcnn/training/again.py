@@ -16,7 +16,7 @@ from nbglcnn.training.step import GRADIENT, LOSS, step_of
 from nbglcnn.training.trainable import TRAIN
 
 
-class Again:
+class Rerun:
     """The last step once more, from the weights that it began with, to see more of it."""
 
     def __init__(self, run: Run, weights: Mapping[str, Array], fed: Mapping[str, Array]) -> None:
@@ -49,7 +49,7 @@ class Again:
         value = next((key.value for key in graph.keys if key.name == name), "")
         return np.zeros(graph.shape(value or graph.parameters[name]), np.float32)
 
-    def first_wrong(self) -> Wrong:
+    def first_wrong(self) -> StepFailure:
         """The first value that holds NaN, or what is infinite where none does."""
         graph = self._run.graph
         layers = [
@@ -67,11 +67,11 @@ class Again:
                     kind = "the input " if name in forward and name in graph_inputs(graph) else ""
                     what = "the loss" if name == LOSS else name
                     own = int(wrong(array).sum())
-                    return Wrong(
+                    return StepFailure(
                         _layer(name, layers),
                         f"{kind}{what} has {word} ({own} of {array.size}), the first of all values",
                     )
-        return Wrong(
+        return StepFailure(
             "",
             "a parameter became NaN or infinite by the update alone; lower lr, or give the "
             "optimizer a clip_norm",
@@ -79,7 +79,7 @@ class Again:
 
 
 @dataclass(frozen=True, slots=True)
-class Wrong:
+class StepFailure:
     """What went wrong in a step, in words, and the layer where it did so first ("": none)."""
 
     layer: str

@@ -10,7 +10,7 @@ import numpy as np
 from nbglcnn.errors import users_line
 from nbglcnn.graph import Array
 from nbglcnn.session import Session
-from nbglcnn.training.again import Again
+from nbglcnn.training.again import Rerun
 from nbglcnn.training.data import Batch
 from nbglcnn.training.result import Training, Values
 from nbglcnn.training.run import Run
@@ -114,7 +114,7 @@ class Loop:
             for other, value in graph.parameters.items():
                 if name in gradients and value == graph.parameters[name]:
                     gradients[other] = gradients[name]
-        again = Again(self._run, self._weights(before), self._fed)
+        again = Rerun(self._run, self._weights(before), self._fed)
         some = bool(self._fed)  # a step was done, maybe one that went wrong
         layers = [key.name for key in graph.keys] if some else []
         floats = [key.name for key in graph.keys if graph.values[key.value].dtype.kind == "f"]
@@ -140,6 +140,6 @@ class Loop:
 
     def _wrong(self, session: Session, step: int) -> str:
         """What is said of a step that gave what is no number."""
-        again = Again(self._run, self._weights(self._state(session)), self._fed)
+        again = Rerun(self._run, self._weights(self._state(session)), self._fed)
         what = again.first_wrong().words
         return f"training stopped at step {step}: {what}. The weights are those before it"

@@ -44,11 +44,11 @@ from nbglcnn.viewer.protocol import (
     Refuse,
     Reply,
     Saved,
+    SetWeight,
     Spot,
     State,
     Stepped,
     Taught,
-    Weigh,
 )
 
 QUIET_S = 2.0  # without a message before missing parts are asked for again, once
@@ -153,7 +153,9 @@ class Connection(Inbox):
         # What pages say of a training, and its numbers; the same.
         self.trained: list[tuple[Stepped | Saved, bytes]] = []
         self.taught: list[tuple[Taught, bytes]] = []  # and of a teaching
-        self.weighed: list[Weigh] = []  # what pages ask of the weights; whoever follows takes it
+        self.weighed: list[
+            SetWeight
+        ] = []  # what pages ask of the weights; whoever follows takes it
         self.closed = False  # nothing comes any more
         self.loading_until = 0.0  # when a page that has no code yet is given up
         self._loaded = -LATELY_S  # when a loader was sent its code
@@ -422,7 +424,7 @@ class Connection(Inbox):
             case Failed(id="", kind="edit"):
                 protocol.warn_once(f"the page could not take an edit: {message.text}")
                 self.last_error = message.text
-            case Weigh():
+            case SetWeight():
                 self.weighed.append(message)
             case Stepped() if len(buffers) == 1 and buffers[0].nbytes % 8 == 0:
                 self.trained.append((message, bytes(buffers[0])))

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import msgspec
 
 from nbglcnn import __version__
-from nbglcnn.edits.store import Moment
+from nbglcnn.edits.store import EditState
 from nbglcnn.plan import Plan
 from nbglcnn.tables import table
 from nbglcnn.viewer.connection import Connection, Page
@@ -29,7 +29,7 @@ PRIVATE = re.compile(rf"{QUOTED}|\w+://\S+|{PATH}")
 
 
 def diagnosis(
-    plan: Plan, connection: Connection, tested: Verdict | None, local: str, edited: Moment
+    plan: Plan, connection: Connection, tested: Verdict | None, local: str, edited: EditState
 ) -> str:
     """The text; `local` is who has computed values in this process, "" if nobody."""
     rows = [
@@ -63,7 +63,7 @@ def _left_to_python(plan: Plan) -> str:
     return f" ({count} computed in Python)" if count else ""
 
 
-def _edits(edited: Moment) -> str:
+def _edits(edited: EditState) -> str:
     kinds = Counter(edit.transform for edit in edited.edits)
     found = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
     count = len(edited.edits)

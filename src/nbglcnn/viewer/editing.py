@@ -16,7 +16,7 @@ import traitlets
 
 from nbglcnn.edits import records
 from nbglcnn.edits.editable import Editable
-from nbglcnn.edits.store import Moment
+from nbglcnn.edits.store import EditState
 from nbglcnn.errors import InputError, users_line
 from nbglcnn.graph import Array
 from nbglcnn.plan import Patch
@@ -57,7 +57,7 @@ class Edited(Editable, anywidget.AnyWidget):
 
         self._begin_edits(
             plan=lambda: viewer().network.plan,
-            apply=lambda moment: viewer()._apply(moment),
+            apply=lambda state: viewer()._apply(state),
             value=lambda layer: viewer().unbent[layer],
         )
         self._store.listeners.append(lambda: viewer()._tell())
@@ -80,7 +80,7 @@ class Edited(Editable, anywidget.AnyWidget):
             InputError: the index or the numbers don't fit, or a number isn't finite.
         """
         self._check_open()
-        self._weigh(name, index, values)
+        self._set_weight(name, index, values)
 
     def state_dict(self) -> dict[str, Any]:
         """Every parameter and buffer as it is now, those set and loaded here included.
@@ -94,13 +94,13 @@ class Edited(Editable, anywidget.AnyWidget):
         """Write an ONNX file of the model with the weights of now."""
         return weights.to_onnx(self.network.model, self.network.graph, path)
 
-    def _weigh(self, name: str, index: Any, values: Any, step: str = "") -> None:
-        words = f"weigh {step}" if step else ""
+    def _set_weight(self, name: str, index: Any, values: Any, step: str = "") -> None:
+        words = f"weight {step}" if step else ""
         if self._store.joins(words) and self._weights.replace(name, index, values):
             return
         count = self._weights.add(name, index, values)
         try:
-            self._store.weigh(count, words)
+            self._store.set_weights(count, words)
         except BaseException:
             self._weights.drop()
             raise
@@ -114,18 +114,18 @@ class Edited(Editable, anywidget.AnyWidget):
                 name = self.network.graph.parameters[one.name]
                 shape = self.network.graph.shape(name)
                 index = weights.run_of(shape, one.index, len(one.values))
-                self._weigh(one.name, index, one.values, one.step)
+                self._set_weight(one.name, index, one.values, one.step)
             except (InputError, KeyError) as error:
                 protocol.warn_once(f"ignored the page's edit of a weight: {error}")
 
     # Both ways
 
-    def _apply(self, moment: Moment) -> None:
-        """Make a moment's edits and weights those of the network; raises where it can't be."""
+    def _apply(self, state: EditState) -> None:
+        """Make a state's edits and weights those of the network; raises where it can't be."""
         before = self._weights.made
-        self._weights.go(moment.weights)
+        self._weights.go(state.weights)
         try:
-            self.network.edit(moment.edits, self._store.arrays)
+            self.network.edit(state.edits, self._store.arrays)
         except BaseException:
             self._weights.go(before)
             raise
@@ -164,14 +164,15 @@ class Edited(Editable, anywidget.AnyWidget):
         if self._telling:
             return
         try:
-            now = _moment(self._edits)
+            now = _state_of(self._edits)
             past, future = (
-                [_moment(one) for one in self._history.get(part, [])] for part in ("past", "future")
+                [_state_of(one) for one in self._history.get(part, [])]
+                for part in ("past", "future")
             )
             # As JSON has them, and not only equal.
             same = (past, future) == (self._store.past, self._store.future)
             if same:  # not a step: of a drag, from which weights set meanwhile don't follow
-                now = Moment(now.edits, self._store.now.weights)
+                now = EditState(now.edits, self._store.now.weights)
             self._store.restore(now, past, future)
         except (InputError, KeyError, AttributeError, TypeError) as error:
             protocol.warn_once(f"ignored the page's edits: {error}")
@@ -199,16 +200,16 @@ class Edited(Editable, anywidget.AnyWidget):
         self._weights.clear()
 
 
-def _words(moment: Moment) -> dict[str, Any]:
-    return {"edits": records.to_dict(moment.edits), "weights": moment.weights}
+def _words(state: EditState) -> dict[str, Any]:
+    return {"edits": records.to_dict(state.edits), "weights": state.weights}
 
 
-def _moment(words: Mapping[str, Any]) -> Moment:
+def _state_of(words: Mapping[str, Any]) -> EditState:
     """The inverse, of what a page says."""
     count = words["weights"]
     if isinstance(count, bool) or not isinstance(count, int) or count < 0:
         raise InputError(f"{count!r} is no number of edits")
     try:
-        return Moment(records.from_dict(words["edits"]), count)
+        return EditState(records.from_dict(words["edits"]), count)
     except (RecursionError, msgspec.ValidationError) as error:
         raise InputError(str(error)) from None

@@ -335,7 +335,7 @@ class Failed(Message, frozen=True):
     text: Text
 
 
-class Weigh(Message, frozen=True):
+class SetWeight(Message, frozen=True):
     """Asks Python for other numbers in a parameter, from a flat row-major index on.
 
     Those of one `step` within a second are undone together, as all of a drag.
@@ -459,7 +459,7 @@ FromPage = (
     | Reply
     | Probed
     | Failed
-    | Weigh
+    | SetWeight
     | Fed
     | Stepped
     | Saved

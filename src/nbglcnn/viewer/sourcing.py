@@ -40,7 +40,7 @@ NO_BLOBS = {
 }
 
 
-class Told(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SourcesTrait(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the trait holds, in a record's words."""
 
     source: Source | None
@@ -372,10 +372,10 @@ class Sourced(Fed, anywidget.AnyWidget):
         return wire, feeding(source, wire.input, self.network.plan.inputs)
 
 
-def _told(words: object) -> Told:
+def _told(words: object) -> SourcesTrait:
     """What a page says; InputError where it is no source."""
     try:
-        return msgspec.convert(words, Told)
+        return msgspec.convert(words, SourcesTrait)
     except (msgspec.ValidationError, ValueError, TypeError, RecursionError) as error:
         raise InputError(str(error)) from None
 

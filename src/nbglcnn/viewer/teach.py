@@ -17,7 +17,7 @@ from nbglcnn.viewer import protocol, teaching
 from nbglcnn.viewer.features import Features
 from nbglcnn.viewer.showing import Shown
 from nbglcnn.viewer.sourcing import Sourced
-from nbglcnn.viewer.teaching import Teaching, Ways
+from nbglcnn.viewer.teaching import Teaching, TeachingHost
 from nbglcnn.viewer.training import Trains
 from nbglcnn.viewer.traits import FIRST_VIEW
 
@@ -80,10 +80,10 @@ class Teaches(Sourced, Shown, Trains):
             self._show()
         if self._teaches and self.teaching is not None:
             self.teaching.stop()
-        ways = Ways(features, self._features_now, self._taught_here, self._stop_teaching)
+        host = TeachingHost(features, self._features_now, self._taught_here, self._stop_teaching)
         self._lesson, self._features = lesson, features
         self._taught = features.record(new_id())
-        self.teaching = Teaching(lesson, ways)
+        self.teaching = Teaching(lesson, host)
         teaching.follow(self.teaching, trained=head is not None)
         self._tell_teaching()
         self.view = {**FIRST_VIEW, "name": "teach"}

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Ways:
+class TeachingHost:
     """What a Teaching needs of its Viewer."""
 
     features: Features
@@ -52,10 +52,10 @@ class Teaching(traitlets.HasTraits):
     accuracy = traitlets.Float(float("nan"), read_only=True)
     held_out_accuracy = traitlets.Float(float("nan"), read_only=True)
 
-    def __init__(self, lesson: Lesson, ways: Ways) -> None:
+    def __init__(self, lesson: Lesson, host: TeachingHost) -> None:
         super().__init__()
-        self.cut, self.averaged = ways.features.cut, ways.features.averaged
-        self._lesson, self._ways = lesson, ways
+        self.cut, self.averaged = host.features.cut, host.features.averaged
+        self._lesson, self._host = lesson, host
         self._learned: tuple[object, ...] = ()  # what the head of now has learned from
         self._follow()
 
@@ -75,7 +75,7 @@ class Teaching(traitlets.HasTraits):
     def stale(self) -> int:
         """How many examples have features of other weights or bends than those of now."""
         own = [one.network for one in self._lesson.examples.values()]
-        now = {one: self._ways.features.is_now(one) for one in set(own)}
+        now = {one: self._host.features.is_now(one) for one in set(own)}
         return sum(not now[one] for one in own)
 
     def head(self) -> nn.Sequential:
@@ -104,7 +104,7 @@ class Teaching(traitlets.HasTraits):
             InputError: there is no head yet.
             PageError: the page that has the input did not answer.
         """
-        found = self._head().probabilities(self._ways.now()[None])[0]
+        found = self._head().probabilities(self._host.now()[None])[0]
         return dict(zip(self.head_classes, found.tolist(), strict=True))
 
     def _head(self) -> Head:
@@ -129,7 +129,7 @@ class Teaching(traitlets.HasTraits):
             InputError: the name is none, the pictures don't fit, or there are too many.
         """
         if pictures is not None:
-            self._ways.features.add(self._lesson, name, pictures)
+            self._host.features.add(self._lesson, name, pictures)
         elif name not in self._lesson.classes.values():
             self._lesson.add_class(name)
         self._changed()
@@ -184,15 +184,15 @@ class Teaching(traitlets.HasTraits):
         """Compute the features of all examples by the network as it is now."""
         own = list(self._lesson.examples.values())
         if own:
-            features = self._ways.features.of(np.stack([one.picture for one in own]))
-            network = self._ways.features.network_now()
+            features = self._host.features.of(np.stack([one.picture for one in own]))
+            network = self._host.features.network_now()
             for one, numbers in zip(own, features, strict=True):
                 self._lesson.examples[one.id] = replace(one, features=numbers, network=network)
         self._changed()
 
     def stop(self) -> None:
         """End it: the page's Teach tab goes away, and this object keeps what it has."""
-        self._ways.stop()
+        self._host.stop()
         self.set_trait("state", "stopped")
 
     # Saving, and giving back
@@ -237,7 +237,7 @@ class Teaching(traitlets.HasTraits):
 
     def _changed(self) -> None:
         self._follow()
-        self._ways.changed()
+        self._host.changed()
 
     def _what_is_learned(self) -> tuple[object, ...]:
         examples = tuple((one.id, one.of, one.network) for one in self._lesson.examples.values())

@@ -15,7 +15,7 @@ from nbglcnn.graph import Array, Graph
 from nbglcnn.lowering import lower
 from nbglcnn.plan import Plan, Target, Value, content_hash, pack_file
 from nbglcnn.training import columns
-from nbglcnn.training.again import Again, Wrong
+from nbglcnn.training.again import Rerun, StepFailure
 from nbglcnn.training.columns import DataSet
 from nbglcnn.training.data import Data
 from nbglcnn.training.joined import Joined, join
@@ -26,7 +26,7 @@ from nbglcnn.viewer.protocol import Stepped, warn_once
 
 
 @dataclass(frozen=True)
-class Asked:
+class TrainingArguments:
     """What a training was asked for, as far as it stays so."""
 
     batches: Data
@@ -42,7 +42,7 @@ class Asked:
 class Trained:
     """A training: its Plan, which pages are shown in place of the network's, and its data."""
 
-    asked: Asked
+    asked: TrainingArguments
     run: Run
     joined: Joined
     plan: Plan
@@ -77,7 +77,7 @@ class Trained:
         rows = [plan.blobs[one.hash] for one in plan.header.weights if one.texture in changing]
         return past + b"".join(np.asarray(one, np.float32).tobytes() for one in rows)
 
-    def wrong(self, weights: Mapping[str, Array], failed: Stepped) -> Wrong | None:
+    def wrong(self, weights: Mapping[str, Array], failed: Stepped) -> StepFailure | None:
         """What went wrong first in a step that gave NaN; None where that cannot be seen here.
 
         Noise that was added to the inputs, and bends, aren't there when it is done again.
@@ -90,7 +90,7 @@ class Trained:
             fed = run.inputs(batch, self.step)
             fed |= {key: np.array(number, np.float32) for key, number in own.items()}
             begun = {name: weights[name] for name in run.graph.parameters if name in weights}
-            return Again(run, begun, fed).first_wrong()
+            return Rerun(run, begun, fed).first_wrong()
         except NbglcnnError as error:
             warn_once(f"what went wrong first in a training isn't known: {error}")
             return None
@@ -105,7 +105,7 @@ def begun(
     shown: Graph,
     observe: str | Sequence[str],
     target: Target,
-    asked: Asked,
+    asked: TrainingArguments,
     run: Run,
     seen: Mapping[str, int],
     *,
@@ -157,7 +157,9 @@ def first(
     data = columns.data_set(run, batches, asked["held_out"], shuffled=shuffle, seed=seed)
     if asked["epochs"] is not None:
         end = asked["epochs"] * -(-data.count // run.size)
-    given = Asked(batches, asked["loss"], optimizer, shuffle, seed, asked["output"], data)
+    given = TrainingArguments(
+        batches, asked["loss"], optimizer, shuffle, seed, asked["output"], data
+    )
     return begun(
         network.graph, network.observe, target, given, run, seen,
         end=end, rates=rates_of(optimizer, 0, end),

@@ -32,7 +32,7 @@ from nbglcnn.viewer.trained import Trained, end_of, first
 TRAINING = "_training"  # what pages and Python tell each other
 
 
-class Told(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class TrainingTrait(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the trait holds, in a record's words."""
 
     training: TrainingRecord | None
@@ -265,7 +265,7 @@ class Trains(HandsOver):
             return
         now = self._told_training
         try:
-            told = msgspec.convert(self._training, Told)
+            told = msgspec.convert(self._training, TrainingTrait)
         except (msgspec.ValidationError, ValueError, TypeError, RecursionError) as error:
             protocol.warn_once(f"ignored the page's training: {error}")
             self._tell_training_again()

@@ -41,18 +41,18 @@ const ASKED_MS = 1_000;
 /** A parameter's elements to edit; null before they are here. */
 export function useHand(value: Value, values: Float32Array | null): Hand | null {
   const { state } = useViews();
-  const weigh = state.weigh.value;
+  const setWeight = state.setWeight.value;
   const asked = useRef(new Map<number, { readonly number: number; readonly time: number }>());
   const pace = useRef<Pace | null>(null);
   useEffect(() => {
-    if (weigh === null) return;
-    const made = createPace(weigh);
+    if (setWeight === null) return;
+    const made = createPace(setWeight);
     pace.current = made;
     return () => {
       pace.current = null;
       made.dispose();
     };
-  }, [weigh]);
+  }, [setWeight]);
   useEffect(() => {
     pace.current?.back();
     const now = performance.now();
@@ -70,7 +70,7 @@ export function useHand(value: Value, values: Float32Array | null): Hand | null 
       original,
       changed: countChanged(values, original),
       range: 2 * largest(original) || 2,
-      able: weigh !== null,
+      able: setWeight !== null,
       number: (place) => asked.current.get(place)?.number ?? values[place] ?? 0,
       change(places, numbers, { step, live = false }) {
         if (pace.current === null) return;
@@ -89,7 +89,7 @@ export function useHand(value: Value, values: Float32Array | null): Hand | null 
       },
       settle: () => pace.current?.now(),
     };
-  }, [state, value, values, original, weigh]);
+  }, [state, value, values, original, setWeight]);
 }
 
 /** Until then a press is a click. */

@@ -11,7 +11,17 @@ import numpy as np
 from nbglcnn.errors import ModelError, NbglcnnError, UnsupportedModel, UnsupportedOperator
 from nbglcnn.graph import Array, Node
 from nbglcnn.load.bounds import MAX_FOLDED_BYTES, shown
-from nbglcnn.load.draft import FLOAT32, HALF, OPSET, WIDE, Behind, Draft, State, integer, label
+from nbglcnn.load.draft import (
+    FLOAT32,
+    HALF,
+    OPSET,
+    WIDE,
+    DependsOnRefused,
+    Draft,
+    State,
+    integer,
+    label,
+)
 from nbglcnn.load.noise import Kind, seeded
 from nbglcnn.load.passes.algebra import DOMAIN
 from nbglcnn.load.passes.evaluate import evaluate
@@ -73,13 +83,15 @@ def _simplify(position: int, original: Node, state: State) -> None:
     if draft.refused is not None and any(
         state.resolve(c) not in state.constants for c, _ in guards
     ):
-        raise Behind("cannot be told: in a branch of an If that cannot run")
+        raise DependsOnRefused("cannot be told: in a branch of an If that cannot run")
     if not all(_holds(*guard, state) for guard in guards):
         return
     if lost := draft.lost.intersection(original.inputs):
         if original.op == "If" and original.inputs[0] not in lost:
             _holds(original.inputs[0], True, state)
-        raise Behind(f"cannot be told: its input {shown(min(lost))} comes from what cannot run")
+        raise DependsOnRefused(
+            f"cannot be told: its input {shown(min(lost))} comes from what cannot run"
+        )
     if original.op == "If" and not original.domain:
         _choose(original, state)
         return

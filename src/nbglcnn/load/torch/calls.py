@@ -16,7 +16,7 @@ from nbglcnn.load.bounds import MAX_ELEMENTS
 from nbglcnn.load.names import Call, leaves, parts, walk
 from nbglcnn.load.torch.check import image_channels
 from nbglcnn.load.torch.noise import replayed
-from nbglcnn.load.torch.passed import Sightings, renamed
+from nbglcnn.load.torch.passed import SeenTensors, renamed
 from nbglcnn.load.torch.thread import in_float32, random_numbers_kept, unwound
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Record:
     given: dict[str, Any] = field(default_factory=dict)
     inside: int = 0  # how many calls below one of a module in `cut` are open
     passed: Container[str] | None = None
-    sightings: Sightings = field(default_factory=Sightings)
+    sightings: SeenTensors = field(default_factory=SeenTensors)
     begun: list[int] = field(default_factory=list)  # when, of each open call
     hidden: frozenset[int] = frozenset()
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class StandIns:
+class Substitutes:
     """What modules gave in a run, for a trace to go on with in their place.
 
     `reasons` are why, by path. `calls` are those of these modules, `arrays` all that they gave, one
@@ -36,11 +36,11 @@ class StandIns:
     _stand: dict[str, list[torch.Tensor]] = field(default_factory=dict)
 
     @staticmethod
-    def of(reasons: Mapping[str, str], seen: Seen) -> StandIns:
+    def of(reasons: Mapping[str, str], seen: Seen) -> Substitutes:
         """Those of a run in which these modules were cut."""
         calls = [call for call in walk(seen.root) if call.path in reasons and call.outputs]
         arrays = [seen.arrays[index] for call in calls for _, index in call.outputs]
-        return StandIns(reasons, calls, arrays, hidden=seen.hidden, _given=seen.given)
+        return Substitutes(reasons, calls, arrays, hidden=seen.hidden, _given=seen.given)
 
     def tensors(self) -> tuple[torch.Tensor, ...]:
         """`arrays` as inputs of the trace."""

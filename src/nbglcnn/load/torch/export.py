@@ -14,7 +14,7 @@ from nbglcnn.load.names import Call
 from nbglcnn.load.noise import OUTSIDE
 from nbglcnn.load.steps import begin
 from nbglcnn.load.torch.calls import Record, run
-from nbglcnn.load.torch.cut import StandIns
+from nbglcnn.load.torch.cut import Substitutes
 from nbglcnn.load.torch.extra import decompositions, translations, unread
 from nbglcnn.load.torch.masks import choose_by_masks, has_masks
 from nbglcnn.load.torch.passed import without_idle_names
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 def export(
     copy: Callable[[], torch.nn.Module],
     tensors: tuple[torch.Tensor, ...],
-    stands: StandIns,
+    substitutes: Substitutes,
     passed: Container[str],
     noise: int = 0,
 ) -> tuple[torch.nn.Module, Any, Call, frozenset[str], bool]:
@@ -57,7 +57,7 @@ def export(
 
     Also the names of buffers and parameters whose numbers decided what is computed, and whether an
     autocast in forward was left out. Each trace has a copy of its own, for it leaves it in another
-    state. What `stands` in for modules are further inputs, and what these read stands before the
+    state. What stand in for modules are further inputs, and what these read stands before the
     calls' tensors. The keys in `passed` are of tensors that were there before their calls. So many
     of the last tensors are the `noise` that forward draws.
     """
@@ -66,7 +66,7 @@ def export(
     settings: set[str] = set()
 
     def traced(reading: Settings | None) -> tuple[Any, Record, bool]:
-        return _traced(twin, tensors, stands, passed, noise, reading)
+        return _traced(twin, tensors, substitutes, passed, noise, reading)
 
     twin = copy()
     with uncollected(), unwound(), random_numbers_kept(lambda: None), torch.no_grad():
@@ -113,7 +113,7 @@ def export(
 def _traced(
     twin: torch.nn.Module,
     tensors: tuple[torch.Tensor, ...],
-    stands: StandIns,
+    substitutes: Substitutes,
     passed: Container[str],
     noise: int,
     reading: Settings | None,
@@ -122,10 +122,10 @@ def _traced(
 
     first = "torch.export._trace" not in sys.modules
     begin("importing PyTorch's exporter, once in a kernel" if first else "tracing it")
-    tap, record = _tap(twin, stands, passed, noise, reading)
+    tap, record = _tap(twin, substitutes, passed, noise, reading)
     try:
         with quiet(), in_float32() as mode, reading or contextlib.nullcontext():
-            program = torch.export.export(tap, (*tensors, *stands.tensors()), strict=False)
+            program = torch.export.export(tap, (*tensors, *substitutes.tensors()), strict=False)
             return program, record, mode.entered
     except Exception as error:
         refusal = UnsupportedModel(
@@ -164,25 +164,25 @@ class _InForward(Exception):
 
 def _tap(
     twin: torch.nn.Module,
-    stands: StandIns,
+    substitutes: Substitutes,
     passed: Container[str],
     noise: int,
     reading: Settings | None,
 ) -> tuple[torch.nn.Module, Record]:
-    """The wrapper to export: its outputs are what `stands` reads and all captured tensors."""
+    """The wrapper to export: its outputs are what `substitutes` reads and all captured tensors."""
     import torch
 
-    record = Record(cut=stands.reasons, passed=passed)
-    stands.place(twin, record)
-    hidden = stands.hidden  # they stand for what is computed of these
+    record = Record(cut=substitutes.reasons, passed=passed)
+    substitutes.place(twin, record)
+    hidden = substitutes.hidden  # they stand for what is computed of these
     named = list(twin.named_modules())
 
     class Tap(torch.nn.Module):
         def forward(self, *given: torch.Tensor) -> tuple[torch.Tensor, ...]:
-            count = len(given) - len(stands.arrays)
+            count = len(given) - len(substitutes.arrays)
             drawn = [x for k, x in enumerate(given[count - noise : count]) if k not in hidden]
             inputs = (*given[: count - noise], *drawn)
-            stands.begin(given[count:])
+            substitutes.begin(given[count:])
             if reading is not None:
                 reading.begin()
             try:
@@ -191,7 +191,7 @@ def _tap(
             except RuntimeError as error:
                 # Of a RuntimeError about data the exporter prints all that it has traced.
                 raise _InForward(f"{type(error).__name__}: {error}") from error
-            return (*(one for reads in stands.reads for one in reads), *record.captured)
+            return (*(one for reads in substitutes.reads for one in reads), *record.captured)
 
     tap = Tap()
     # Inside the wrapper a submodule may be called `code`: as the root's it breaks the exporter.

@@ -22,7 +22,7 @@ from nbglcnn.load.passes.fold import simplify
 from nbglcnn.load.steps import begin
 from nbglcnn.load.torch.calls import Seen, by_key, run_hooked
 from nbglcnn.load.torch.check import check_module, detached_copy, drop_hooks, input_names, unwrapped
-from nbglcnn.load.torch.cut import StandIns, leaves_of, recurrent, widened
+from nbglcnn.load.torch.cut import Substitutes, leaves_of, recurrent, widened
 from nbglcnn.load.torch.export import export
 from nbglcnn.load.torch.noise import Noise, draws_of
 from nbglcnn.load.torch.passed import names_apart, without_idle_nodes
@@ -116,11 +116,11 @@ def _loaded(
         drop_hooks(twin)
         return twin
 
-    stands = StandIns.of(reasons, seen)
+    substitutes = Substitutes.of(reasons, seen)
     passed = {call.name + suffix for call in walk(seen.root) for suffix in call.passed}
     try:
         twin, exported, root, settings, autocast = export(
-            copy, tensors, stands, passed, len(noise.names)
+            copy, tensors, substitutes, passed, len(noise.names)
         )
     except UnsupportedModel:
         # A hook that calls .numpy() breaks the export. Do without hooks if they change nothing.
@@ -130,7 +130,7 @@ def _loaded(
         ):
             raise
         twin, exported, root, settings, autocast = export(
-            copy_without_hooks, tensors, stands, passed, len(noise.names)
+            copy_without_hooks, tensors, substitutes, passed, len(noise.names)
         )
     if autocast:
         notes.append(AUTOCAST)
@@ -141,7 +141,7 @@ def _loaded(
             f"{type(model).__name__} called other modules when it was exported than when it ran; "
             "does forward depend on something besides its input?"
         )
-    draft, captured, words = _draft(twin, exported, root, names, arrays, stands)
+    draft, captured, words = _draft(twin, exported, root, names, arrays, substitutes)
     draft.notes += notes
     draft.settings = settings
     for value, array in zip(captured, seen.arrays, strict=True):
@@ -220,7 +220,7 @@ def _draft(
     root: Call,
     input_names: Sequence[str],
     arrays: Sequence[Array],
-    stands: StandIns,
+    substitutes: Substitutes,
 ) -> tuple[Draft, list[str], list[Word]]:
     """The exported graph as a Draft, the captured values in order, and a word for each node."""
     draft = Draft(name=type(twin).__name__, source="torch")
@@ -234,9 +234,11 @@ def _draft(
     inputs = graph.inputs[: len(arrays)]
     for value, wanted, array in zip(inputs, input_names, arrays, strict=True):
         draft.inputs[rename(value.name, wanted)] = array.shape, array.dtype
-    keys = [call.name + suffix for call in stands.calls for suffix, _ in call.outputs]
+    keys = [call.name + suffix for call in substitutes.calls for suffix, _ in call.outputs]
     stood = []
-    for value, wanted, array in zip(graph.inputs[len(arrays) :], keys, stands.arrays, strict=True):
+    for value, wanted, array in zip(
+        graph.inputs[len(arrays) :], keys, substitutes.arrays, strict=True
+    ):
         stood.append(rename(value.name, wanted))
         draft.declared[stood[-1]] = array.shape, array.dtype
     first = _first_names(twin)
@@ -283,8 +285,8 @@ def _draft(
     given = [names[v.name] for v in graph.outputs]
     count = sum(len(c.outputs) for c in walk(root))
     captured, given = given[-count:], given[:-count]
-    read = given[len(given) - sum(map(len, stands.reads)) :]
-    for step in stands.nodes(stood, read, draft.parameters):
+    read = given[len(given) - sum(map(len, substitutes.reads)) :]
+    for step in substitutes.nodes(stood, read, draft.parameters):
         # Where it is called: before the first that reads it, and behind what it reads.
         at = next(
             k for k, node in enumerate(draft.nodes) if not set(step.outputs).isdisjoint(node.inputs)
@@ -293,7 +295,7 @@ def _draft(
         words.insert(at, Word("", {}))
     produced = {out: i for i, node in enumerate(draft.nodes) for out in node.outputs}
     draft.keep = list(captured)
-    draft.apart = names_apart(root, captured, draft.nodes, stands.reasons)
+    draft.apart = names_apart(root, captured, draft.nodes, substitutes.reasons)
     latest = -1
     for call in _by_return(root):
         ends = [produced.get(captured[index], -1) for _, index in call.outputs]

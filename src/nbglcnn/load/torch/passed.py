@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Sightings:
+class SeenTensors:
     """The tensors that hooks have seen in a run, each with when it was first seen as it is."""
 
     now: int = 0
