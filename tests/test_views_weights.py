@@ -267,7 +267,7 @@ def test_without_python_weights_are_shown_and_not_changed(show: Show) -> None:
     conv = nn.Conv2d(1, 2, 3)
     views = filters(show, nn.Sequential(conv, nn.ReLU()), torch.randn(1, 1, 9, 8), "0")
     page = views.page
-    views.set(weigh=None)
+    views.set(setWeight=None)
     page.get_by_role("button", name="Edit 0.weight").click()
     expect(page.locator(".nbg-hand")).to_contain_text("Changing weights needs Python.")
     cell = page.get_by_role("gridcell").nth(4)
