@@ -122,6 +122,30 @@ def test_a_camera_starts_by_a_click_and_python_reads_what_went_in(notebook: Note
     assert_equal(notebook.array("viewer.output"), output(np.zeros(SHAPE, np.float32)))
 
 
+def test_all_values_of_a_read_are_of_one_frame_of_the_camera(notebook: Notebook) -> None:
+    # A run of several slices: frames of the camera come while values are read one after the other.
+    notebook.run(
+        "from torch import nn\ntorch.manual_seed(0)\nif 'viewer' in globals(): viewer.close()\n"
+        "deep = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), *(one for _ in range(5)"
+        " for one in (nn.Conv2d(16, 16, 3, padding=1), nn.ReLU()))).eval()\n"
+        "viewer = Viewer(deep, torch.zeros(1, 3, 96, 96), timeout=60)\ndisplay(viewer)\n"
+        "before = viewer.output\nviewer.input = nbglcnn.Webcam()\n"
+        "def torn():\n"
+        "    found = viewer.activations.to_dict()\n"
+        "    right = torch.from_numpy(found['input'])\n"
+        "    wrong = []\n"
+        "    for name, layer in deep.named_children():\n"
+        "        right = layer(right)\n"
+        "        if not np.allclose(found[name], right.detach(), atol=1e-4): wrong.append(name)\n"
+        "    return wrong"
+    )
+    notebook.page.get_by_role("button", name="Start the camera").click()
+    notebook.until("viewer.input.any()")
+    for _ in range(3):
+        assert notebook.run("print(torn())").text == "[]\n"
+        assert notebook.run("print(viewer.verify().ok)").text == "True\n"
+
+
 def test_the_light_goes_out_when_the_cell_runs_again(notebook: Notebook) -> None:
     page = notebook.page
     notebook.run("viewer.close()")

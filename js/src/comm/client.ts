@@ -425,10 +425,10 @@ export class CommClient {
         this.reports.busy("receiving", 0, 1);
         return; // the source's picture is on its way
       }
-      // All of one moment, where the network trains meanwhile.
-      const answer = () => this.answers.answer(engine, read, this.ran);
-      const answered = this.state.training.peek() === null ? answer() : engine.use(answer);
-      await answered.catch((error) => this.failRead(read, error));
+      // All values are of one run, also where a source is live or the network trains meanwhile.
+      await engine
+        .use(() => this.answers.answer(engine, read, this.ran))
+        .catch((error) => this.failRead(read, error));
     }
     this.reports.rest();
     if (this.state.connected.value) this.state.status.value = says.ready();
