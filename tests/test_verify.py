@@ -1,6 +1,7 @@
 """verify() and check(): tables with a verdict, which must be able to say no."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import onnx
@@ -10,9 +11,12 @@ from onnx import TensorProto, helper
 from torch import nn
 
 import nbglcnn
-from nbglcnn import InputError, Session, Viewer
+from nbglcnn import InputError, Session, Viewer, load
+from nbglcnn.lowering.lower import lower
+from nbglcnn.reference import layer_alone
 from nbglcnn.report import compared, judged, match
 from nbglcnn.viewer.parity import verified
+from onnx_models import model_of, node
 from viewer_models import autoencoder, pictures
 
 
@@ -499,6 +503,30 @@ def test_a_verdict_that_rounding_may_have_made_says_what_would_tell(observe: str
     told = compared(plan, wrong, right, "PyTorch", exact=nothing, alone=nothing).summary
     assert ('verify with observe="all"' in told) == (observe == "outputs")
     assert "observe=" not in compared(plan, right, right, "PyTorch", alone=nothing).summary
+
+
+def test_a_tie_that_only_float32_has_is_no_fault() -> None:
+    # As ONNX Runtime has it, whose own values before it are a last digit away.
+    scale = np.float32(0.05)
+    x = np.arange(1, 400, 2, dtype=np.float32)[None] * np.float32(0.025)
+    constants = {"scale": scale, "zero": np.int8(0)}
+    nodes = [
+        node("QuantizeLinear", ["x", "scale", "zero"], ["q"]),
+        node("DequantizeLinear", ["q", "scale", "zero"], ["y"]),
+    ]
+    graph, _ = load.load(model_of(nodes, {"x": x.shape}, ["y"], constants=constants), x)
+    single, wide = (np.clip(np.rint(x / one), -128, 127) for one in (scale, np.float64(scale)))
+    assert (single != wide).any()
+    plan = lower(graph)
+    with Session(plan) as session:
+        found = session.run(x)
+    np.testing.assert_array_equal(found["q"], single)
+    expected = found | {"q": wide.astype(found["q"].dtype), "y": (wide * scale).astype(np.float32)}
+    own = partial(layer_alone, graph)
+    assert compared(plan, found, expected, "ONNX Runtime", alone=partial(own, found)).ok
+    found["y"] = found["y"] + np.float32(0.01)
+    report = compared(plan, found, expected, "ONNX Runtime", alone=partial(own, found))
+    assert [row.layer for row in report.rows if not row.ok] == ["y"]
 
 
 def test_a_model_in_the_sessions_place_is_told_how_to_make_one() -> None:

@@ -16,7 +16,7 @@ from nbglcnn.lowering.lower import Observe, lower
 from nbglcnn.lowering.shapes import layer_name, partial_shapes
 from nbglcnn.partly import load_mixed
 from nbglcnn.plan import Plan, Precision, Target
-from nbglcnn.reference import engine, exact, exact_alone, reference
+from nbglcnn.reference import engine, exact, layer_alone, reference
 from nbglcnn.report import Match, Report, Support, compared
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def verify(session: Session, model: Any, x: Any = None, *, preprocess: Any = Non
         expected,
         f"{engine(model)} on {session.renderer}",
         exact=partial(exact, model, graph, arrays, bends=bends),
-        alone=partial(exact_alone, graph, found, bends=bends),
+        alone=partial(layer_alone, graph, found, bends=bends),
         rounded=graph.rounded(),
         bent=bool(bends),
     )

@@ -72,10 +72,10 @@ def exact(
         return _exact_by_torch(model, bent, arrays, names, bends)
 
 
-def exact_alone(
+def layer_alone(
     graph: Graph, found: Mapping[str, Array], names: Collection[str], bends: Bending = NONE
-) -> dict[str, Array]:
-    """The wanted keys in double precision, each out of what was `found` of the values before it.
+) -> dict[str, tuple[Array, Array]]:
+    """The wanted keys in float64 and in float32, each out of what was `found` before it.
 
     A layer's own error, without what those before it have added; what its own edits make of it is
     replayed. Nothing of layers that onnx.reference cannot compute, or only in minutes (of more than
@@ -84,7 +84,7 @@ def exact_alone(
     graph = bent_graph(graph, bends)
     known = {key.value: found[key.name] for key in graph.keys if key.name in found}
     constant = {name for name, value in graph.values.items() if value.data is not None}
-    alone: dict[str, Array] = {}
+    given: dict[str, tuple[Array, Array]] = {}
     for key in graph.keys:
         if key.name not in names:
             continue
@@ -93,8 +93,12 @@ def exact_alone(
         if sum(_macs(graph, node) for node in steps) > EXACT_MACS:
             continue
         with contextlib.suppress(NbglcnnError, KeyError):  # KeyError: an input wasn't found
-            alone[key.name] = run_graph(graph, others, [key.value], wide=True)[key.value]
-    return alone
+            wide, single = (
+                run_graph(graph, others, [key.value], wide=wide)[key.value]
+                for wide in (True, False)
+            )
+            given[key.name] = wide, single
+    return given
 
 
 def cacheable(graph: Graph, known: Mapping[str, Array], names: Collection[str]) -> dict[str, Array]:

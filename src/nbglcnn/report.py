@@ -279,18 +279,23 @@ def judged(
     return replace(row, ok=bool(ok), double=(own, reference))
 
 
-def judged_alone(row: Match, actual: Array, exact: Array) -> Match:
-    """A row that failed so too: ok where float64 gives the same for the layer's own inputs.
+def judged_alone(row: Match, actual: Array, exact: Array, single: Array) -> Match:
+    """A row that failed so too: ok where its own inputs give the same, in float64 or in float32.
 
-    Rounding that the layers before have added, and this one has enlarged, is no fault.
+    Rounding that the layers before have added, and this one has enlarged, is no fault; nor is a tie
+    that only float32 has, where a layer rounds to whole numbers as QuantizeLinear does. Each
+    element is compared with the nearer of the two.
     """
-    if not np.isfinite(row.relative) or exact.shape != actual.shape:
+    if not np.isfinite(row.relative) or not exact.shape == single.shape == actual.shape:
         return row
-    own = match(row.layer, actual, exact)
+    with np.errstate(invalid="ignore"):  # infinities, which are right or not by `match`
+        nearer = np.abs(actual - single) < np.abs(actual - exact)
+    own = match(row.layer, actual, np.where(nearer, single, exact))
     return replace(row, ok=own.ok, alone=own.max_abs)
 
 
 Exact = Callable[[Sequence[str]], Mapping[str, Array]]
+Alone = Callable[[Sequence[str]], Mapping[str, tuple[Array, Array]]]
 
 
 def compared(
@@ -300,7 +305,7 @@ def compared(
     reference: str,
     complete: Mapping[str, Array] | None = None,
     exact: Exact | None = None,
-    alone: Exact | None = None,
+    alone: Alone | None = None,
     rounded: Collection[str] = (),
     *,
     bent: bool = False,
@@ -309,9 +314,9 @@ def compared(
 
     `complete` are the references where `expected` has but samples of them. `exact` gives keys in
     float64, as many as it can; it is asked only for what fails in float32. `alone` gives keys in
-    float64 out of what `actual` has before them; it is asked for what fails then. `rounded` are
-    keys that follow from numbers which the model itself rounds to float16, and have its tolerance.
-    `bent` says that `expected` are the values with bends replayed.
+    float64 and float32 out of what `actual` has before them; it is asked for what fails then.
+    `rounded` are keys that follow from numbers which the model itself rounds to float16, and have
+    its tolerance. `bent` says that `expected` are the values with bends replayed.
     """
     rtol = RTOL[plan.precision]
     rounded = {key for key in plan.computed if key in rounded and RTOL["float16"] > rtol}
@@ -343,7 +348,7 @@ def compared(
                 continue
             # One at a time: onnx.reference is slow, and the first wrong layer ends it.
             if row.layer in (own := alone([row.layer])):
-                rows[number] = judged_alone(row, actual[row.layer], own[row.layer])
+                rows[number] = judged_alone(row, actual[row.layer], *own[row.layer])
             elif not {*plan.computed} >= {layer.name for layer in plan.layers}:
                 advice = UNKEPT
             if not rows[number].ok:

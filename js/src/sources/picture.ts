@@ -28,7 +28,10 @@ export const picture: Open = (place) => {
       await feed();
       before?.close();
     } catch (error) {
-      if (mine === asked) place.fail("damaged", error);
+      if (mine !== asked) return;
+      // The one before goes on being the input, under another name than this file's.
+      place.offer({ picture: null });
+      place.fail("damaged", error);
     }
   };
   const take = (file: Blob, title: string): void => {

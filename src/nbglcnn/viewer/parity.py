@@ -27,7 +27,7 @@ from nbglcnn.edits.replay import Bending, bending, check_replayed, jumps
 from nbglcnn.errors import DeviceError, InputError
 from nbglcnn.graph import Array, Graph
 from nbglcnn.plan import Float32, Plan, Value
-from nbglcnn.reference import exact_alone
+from nbglcnn.reference import layer_alone
 from nbglcnn.report import Match, Report, compared
 from nbglcnn.viewer.connection import Connection, Page
 from nbglcnn.viewer.network import Network
@@ -321,7 +321,7 @@ def verify(
         expected,
         f"{framework} on {where}",
         exact=partial(network.local.exact, graph, arrays, bends=bends),
-        alone=partial(exact_alone, graph, found, bends=bends),
+        alone=partial(layer_alone, graph, found, bends=bends),
         rounded=graph.rounded(),
         bent=bool(bends),
     )
