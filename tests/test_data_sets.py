@@ -383,6 +383,11 @@ def test_damaged_files_addresses_and_what_the_browser_cannot_show_are_said(show:
     give(sourced, "drop", png(9, 9), "good.png", "image/png")
     sourced.wait(1)
     expect(alert).to_have_count(0)
+    figure = page.locator(".nbg-source-figure")
+    expect(figure).to_contain_text("good.png, 9×9")
+    give(sourced, "drop", png(9, 9)[:60], "cut.png", "image/png")
+    expect(alert).to_contain_text("This browser cannot show the picture")
+    expect(figure).to_have_count(0)  # good.png under another name
 
 
 def test_a_film_that_is_chosen_plays_is_paused_and_sought_and_its_address_is_let_go(

@@ -506,3 +506,24 @@ def test_only_constants_that_no_weight_changes_are_numbers_of_the_layer_table():
     ]
     product = next(layer for layer in layers if layer.operator == "Mul")
     assert "number" not in [one.kind for one in product.operands]
+
+
+def test_a_layer_that_follows_from_parameters_alone_has_them_and_is_read_by_others():
+    class Generator(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.start = nn.Parameter(torch.randn(1, 4, 4, 4))
+            self.conv = nn.Conv2d(4, 4, 3, padding=1)
+            self.style = nn.Linear(3, 4)
+
+        def forward(self, z):
+            return self.conv(self.start) * self.style(z)[:, :, None, None]
+
+    plan = nbglcnn.compile(Generator().eval(), np.zeros((2, 3), np.float32))
+    layers = {layer.name: layer for layer in plan.layers}
+    assert {name: layer.parameters for name, layer in layers.items() if layer.parameters} == {
+        "conv": 64 + 148,
+        "style": 16,
+    }
+    assert layers["conv"].inputs == () and layers["mul"].inputs == ("conv", "unsqueeze:1")
+    assert [one.key for one in layers["mul"].operands] == ["conv", "unsqueeze:1"]

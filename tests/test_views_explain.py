@@ -357,11 +357,13 @@ def test_what_is_not_explained_is_said_with_its_name(
             self.solid = nn.Conv3d(1, 2, 2)
             self.blocks = nn.Softmin(1)
             self.line = nn.Sequential(nn.Conv1d(3, 5, 3, stride=2), nn.Tanh())
+            self.start = nn.Parameter(torch.randn(1, 3, 5, 6))
+            self.made = nn.Conv2d(3, 4, 3, padding=1)
 
         def forward(
             self, picture: torch.Tensor, volume: torch.Tensor, sound: torch.Tensor
         ) -> dict[str, torch.Tensor]:
-            maps = self.blocks(picture)
+            maps = self.blocks(picture) * self.made(self.start)
             return {"maps": maps, "solid": self.solid(volume), "line": self.line(sound)}
 
     torch.manual_seed(0)
@@ -376,6 +378,7 @@ def test_what_is_not_explained_is_said_with_its_name(
         "blocks": "Softmin is not explained yet.",
         "solid": "Conv3d is not explained yet in this form.",
         "picture": "picture is given, not computed.",
+        "made": "made does not depend on the input.",
     }
     for layer, words in said.items():
         views.set(selected={"layer": layer, "channel": None}, tab="layer")

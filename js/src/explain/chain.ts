@@ -161,6 +161,12 @@ function rootProblem(root: Layer): Unexplained | null {
       text: `The page gets its numbers from there and not how they come about; they are under Maps. Why: ${root.python}`,
     };
   }
+  if (root.operators.length === 0) {
+    return {
+      title: `${root.name} does not depend on the input`,
+      text: "It follows from parameters alone, so it was computed once, when the network was read; its numbers are under Maps.",
+    };
+  }
   if (root.composite) {
     const parts = root.operators.join(", ");
     return {

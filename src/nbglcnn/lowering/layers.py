@@ -102,7 +102,11 @@ def layer_table(
         read = [name for node in mine for name in node.inputs if name]
         # A parameter that a training changes counts as what it was at first.
         read = [learned.get(name, name) for name in read]
-        parameters = {name for name in read if graph.values[name].is_constant}
+        if not mine:  # computed when the network was read, from parameters alone
+            read = [key.value]
+        parameters = {
+            name for name in read if graph.values[name].is_constant and name not in by_value
+        }
         trained = {origin for name in parameters for origin in origins.get(name, ())}
         computing = [node for node in mine if not moves_only(graph, node)]
         main = max(computing or mine, key=lambda n: RECORDS[n.op].macs(graph, n), default=None)
@@ -214,7 +218,12 @@ def _made_of(
             pending += [
                 source
                 for source in reversed(node.inputs)
-                if source and ((one := graph.values.get(source)) is None or not one.is_constant)
+                if source
+                and (
+                    source in known  # a layer's that follows from parameters alone, too
+                    or (one := graph.values.get(source)) is None
+                    or not one.is_constant
+                )
             ]
     return list(mine.values()), sources
 
