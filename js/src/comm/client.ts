@@ -517,7 +517,7 @@ export class CommClient {
     const edits = said(this.state);
     const { earlier } = this.state;
     // Answered when the edits, and the weights of now, are there again.
-    if (edits === null || earlier.peek() !== null) return;
+    if (edits === null) return;
     const samples: Float32Array<ArrayBuffer>[] = [];
     try {
       for (const [k, key] of probe.keys.entries()) {
