@@ -1,6 +1,6 @@
 // Columns of windows added up where they came from. Axes are (depth, rows, columns), depth 1 for maps.
-// u_kernel: size of a window, of u_taps elements; u_stride, u_dilation, u_padding (before); u_counts: how many windows along
-// each axis, and u_windows altogether; u_rows of one slice of the output.
+// u_kernel: size of a window, of u_taps elements; u_stride, u_dilation, u_padding (before); u_counts: how many
+// windows along each axis, and u_windows altogether; u_rows of one slice of the output.
 float source(ivec4 at) {
   int slice = at.z / u_rows;
   ivec3 p = ivec3(slice, at.z - slice * u_rows, at.w) + u_padding;

@@ -1,8 +1,8 @@
 // Where a grid says, in coordinates from -1 to 1, that maps (or volumes, DEPTH) are read, and which pixels that mixes.
 // MODE: 0 the nearest pixel, 1 linear, 2 cubic mixtures. PADDING, outside the map: 0 zeros, 1 the edge, 2 mirrored.
-// u_size of the map (depth, height, width); u_aligned: whether -1 and 1 are the middles of corner pixels; u_axes: coordinates
-// in the grid for each sample; u_first and u_last neighbour along each axis that are mixed: numbers, so that no compiler
-// unrolls 64 reads.
+// u_size of the map (depth, height, width); u_aligned: whether -1 and 1 are the middles of corner pixels; u_axes:
+// coordinates in the grid for each sample; u_first and u_last neighbour along each axis that are mixed: numbers, so
+// that no compiler unrolls 64 reads.
 
 // A coordinate that is mirrored at both ends as often as it takes, and its slope: 1 or -1.
 vec2 unfolded(float v, float low, float high) {

@@ -1,5 +1,5 @@
-// Slices of x0 chosen by indices. An output element is (outer, row, inner): row says where its slice starts.
-// u_inner elements a slice; u_rows a part (outer), of which each has u_per_outer elements of x0 and moves the indices by
+// Slices of x0 chosen by indices. An output element is (outer, row, inner): row says where its slice starts. u_inner
+// elements a slice; u_rows a part (outer), of which each has u_per_outer elements of x0 and moves the indices by
 // u_moving rows; u_each indices a row; u_axes: stride and length of the axis that index j of a row chooses from.
 // CONSTANT: w0 holds the start of each row, four a texel; else x1 holds the indices.
 #if CONSTANT

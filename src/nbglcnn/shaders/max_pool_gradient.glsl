@@ -1,7 +1,7 @@
 // The gradient of a pool of largest elements: each pixel takes that of every window whose largest element it is, the
 // first of equal ones (as PyTorch). x0 is the pool's input, x1 its output, x2 the gradient of that.
-// u_kernel, u_stride, u_dilation and u_padding (before) of depth, rows and columns; u_size of the input and u_places of the
-// output are as many.
+// u_kernel, u_stride, u_dilation and u_padding (before) of depth, rows and columns; u_size of the input and u_places
+// of the output are as many.
 vec4 pixel(ivec4 at) {
   int slice = quotient(at.z, u_size.y);
   ivec3 here = ivec3(slice, at.z - slice * u_size.y, at.w);

@@ -1,6 +1,6 @@
 // Boxes (x and y of two corners) that are cut into bins, and bins that are sampled. u_bins: their rows and columns;
-// u_samples of a bin along an axis (0: as many as it has pixels); coordinates are multiplied by u_scale, then u_shift is taken off;
-// no side is shorter than u_least. BOXES: where they lie.
+// u_samples of a bin along an axis (0: as many as it has pixels); coordinates are multiplied by u_scale, then
+// u_shift is taken off; no side is shorter than u_least. BOXES: where they lie.
 
 // Of a bin along one axis, which begins at `begin` and is `width` long: `count` of `total` samples, from `first` on, may
 // lie on the map; the others are 0.

@@ -1,4 +1,5 @@
-// How much of each bin of a box (roi_lines.glsl) is each row of a map, or with u_axis = 0 each column; u_size: their number.
+// How much of each bin of a box (roi_lines.glsl) is each row of a map, or with u_axis = 0 each column; u_size: their
+// number.
 float source(ivec4 at) {
   int axis = u_axis, size = u_size, place = at.w;
   Line l = line_of(coordinate(at.x, axis), coordinate(at.x, axis + 2), at.y, axis == 1 ? u_bins.x : u_bins.y, size);

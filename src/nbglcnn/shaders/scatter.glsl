@@ -1,8 +1,8 @@
 // Elements of x0 replaced by those updates of x2 whose indices in x1 name them, or joined with them, in order.
 // JOIN: 0 the last one replaces, 1 sum, 2 product, 3 the larger, 4 the smaller.
 // Of the rows of indices from u_begin to before u_end (places along the axis, where each index names an element).
-// ELEMENTS: each index names a place along u_axis, one of the axes, of which there are u_count. u_axes: length of an axis
-// of x0, its length in x1 and elements between two of its places there.
+// ELEMENTS: each index names a place along u_axis, one of the axes, of which there are u_count. u_axes: length of an
+// axis of x0, its length in x1 and elements between two of its places there.
 // Else rows of u_each indices name slices of u_inner elements. u_axes: slices between two places of the axis that an
 // index names, and its length. TABLE: w0 has for each slice its row, or -1.
 

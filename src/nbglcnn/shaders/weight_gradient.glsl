@@ -2,10 +2,10 @@
 // places p of dy[n, o, p] · x[n, i, p · stride + k · dilation - begin]. Images go in parts, and places in strips of rows
 // and columns, whose sums lie one after another in the output's first axis (u_rows a part) and are added up by a pass of
 // their own.
-// x0 is x, x1 is dy. u_height of the kernel; u_places of dy and u_size of x have depth, rows and columns, as u_stride,
-// u_dilation and u_padding (before) have; u_inputs and u_outputs: channels of a group; u_strips of rows and of columns, of
-// u_strip rows and columns each; u_batch images of a part; u_step and u_step_x: texels to the place a PERIOD (u_period)
-// further, down and across, in dy and in x.
+// x0 is x, x1 is dy. u_height of the kernel; u_places of dy and u_size of x have depth, rows and columns, as
+// u_stride, u_dilation and u_padding (before) have; u_inputs and u_outputs: channels of a group; u_strips of rows
+// and of columns, of u_strip rows and columns each; u_batch images of a part; u_step and u_step_x: texels to the
+// place a PERIOD (u_period) further, down and across, in dy and in x.
 
 // What a fragment adds up: images from `first` to before `end`, places from `low` to before `high`. `tap` is where the
 // pixel lies in x of the place 0.
