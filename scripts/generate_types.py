@@ -206,6 +206,9 @@ def edits() -> str:
         f"{json.dumps(program.CONSTANTS)};\n"
         f"export const RESHAPED: Readonly<Record<string, string | number>> = "
         f"{json.dumps(program.RESHAPED)};\n"
+        "/** How bend.glsl finds its numbers, and their words of the uniform block. */\n"
+        f"export const MACROS = {json.dumps([slot.macro() for slot in program.SLOTS])};\n"
+        f"export const PLACES = {json.dumps({slot.name: slot.word for slot in program.SLOTS})};\n"
         f"export const TABLE_WIDTH = {program.TABLE_WIDTH};\n"
         f"export const CUSTOM = {json.dumps(program.CUSTOM)};\n",
         _table(schemas),

@@ -92,7 +92,7 @@ MAY_IMPORT = {
     "profiling": {"plan", "tables"},
     "transforms": {"edits"},
     # Of glsl the texts of shaders.
-    "edits": {"channels", "glsl", "graph", "layout", "plan", "transforms"},
+    "edits": {"channels", "glsl", "graph", "layout", "plan", "slots", "transforms"},
     "channels": {"graph"},
     # Of edits the formula of noise.
     "sources": {"classes", "edits", "fitting", "graph", "inputs", "plan"},
@@ -325,6 +325,22 @@ def test_no_page_code_turns_text_into_markup_or_code() -> None:
         for file in (ROOT / "js" / "src").rglob("*.ts*")
         for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
         if forbidden.search(line)
+    ]
+    assert not found
+
+
+def test_shaders_of_a_plan_find_their_numbers_by_name() -> None:
+    # u.i and u.f are counted in lowering/slots.py alone, where it places what kernels declare.
+    # The page's own shaders, in js/src/gl, have their words from TypeScript, which counts them.
+    counted = re.compile(r"\bu\s*\.\s*[if]\s*\[|\bintegers=")
+    files = [*PACKAGE.rglob("*.glsl"), *PACKAGE.rglob("*.py")]
+    named = [file for file in files if re.search(r"\bu_[a-z]", file.read_text(encoding="utf-8"))]
+    assert len(named) > 40
+    found = [
+        f"{file.relative_to(ROOT)}:{number}: {line.strip()}"
+        for file in files
+        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
+        if counted.search(line)
     ]
     assert not found
 

@@ -19,7 +19,7 @@ from equal import assert_equal
 from nbglcnn import ModelError, Plan, Session
 from nbglcnn.layout import Layout, batch_of, nchw_of, picture_of
 from nbglcnn.load import load, with_parameters
-from nbglcnn.lowering.builder import FLATTEN, Builder
+from nbglcnn.lowering.builder import RESHAPE, Builder
 from nbglcnn.lowering.lower import lower, repack
 from nbglcnn.lowering.reuse import reuse_textures
 from nbglcnn.plan import Recipe, Texture, Weight
@@ -265,7 +265,7 @@ def test_an_edge_of_zeros_is_never_drawn_over():
     one, two, three, four = (builder.scratch(one) for one in (maps, images, images, maps))
     last = builder.scratch(images)
     for output, source in ((one, last), (two, one), (three, two), (four, three), (last, four)):
-        builder.draw(FLATTEN, output, [source])
+        builder.draw(RESHAPE, output, [source])
     moved = reuse_textures(builder, {last.texture}, "outputs")
     assert moved[one.texture] == moved[four.texture]
     assert len({moved[each.texture] for each in (one, two, three, last)}) == 4

@@ -11,7 +11,7 @@ from nbglcnn import Session
 from nbglcnn.load import load
 from nbglcnn.lowering.builder import Builder
 from nbglcnn.lowering.glsl import Kernel
-from nbglcnn.lowering.slots import Part, placed
+from nbglcnn.lowering.slots import Part, placed, write
 
 DECLARED = "int count; ivec2 stride, pads; float alpha; ivec3 axes[2]; vec2 scale; float beta"
 
@@ -32,6 +32,36 @@ def test_slots_lie_as_std140_has_them():
 def test_slots_that_clash_or_have_no_room_are_refused(declared):
     with pytest.raises(AssertionError):
         placed(declared)
+
+
+def written(**numbers):
+    """A pass's words with the numbers of DECLARED, some of them given here."""
+    usual = {"count": 1, "stride": (2, 3), "pads": (4, 5), "axes": [(6, 7, 8), (9, 10, 11)]}
+    floats = {"alpha": 0.5, "scale": (1.5, 2.5), "beta": 3.5}
+    words = np.zeros(128, np.int32)
+    write(words, placed(DECLARED), {**usual, **floats, **numbers})
+    return words
+
+
+def test_integers_floats_and_arrays_go_where_the_macros_read():
+    words = written()
+    integers = [1, 2, 3, 0, 4, 5, 0, 0, 6, 7, 8, 0, 9, 10, 11, *[0] * 17]
+    assert words[80:112].tolist() == integers
+    assert_equal(words[112:].view(np.float32)[:5], np.array([0.5, 1.5, 2.5, 3.5, 0], np.float32))
+    assert not words[:80].any()
+    assert {slot.name: slot.word for slot in placed(DECLARED)} == {
+        **{"count": 80, "stride": 81, "pads": 84, "axes": 88},
+        **{"alpha": 112, "scale": 113, "beta": 115},
+    }
+
+
+def test_an_array_may_have_fewer_elements_and_a_slot_has_its_numbers_or_none():
+    assert written(axes=[(6, 7, 8)])[88:96].tolist() == [6, 7, 8, 0, 0, 0, 0, 0]
+    for wrong in ({"stride": ()}, {"stride": (1, 2, 3, 4)}, {"axes": np.ones((3, 3))}):
+        with pytest.raises(AssertionError):
+            written(**wrong)
+    with pytest.raises(ValueError, match="reshape"):
+        written(stride=(1, 2, 3))
 
 
 def step_of(numbers, part_slots="float gain"):

@@ -6,9 +6,10 @@ import numpy as np
 
 from nbglcnn import plan as p
 from nbglcnn.layout import NCHW, Layout
-from nbglcnn.lowering.builder import flat_width
-from nbglcnn.lowering.glsl import Kernel, program_source, shader
+from nbglcnn.lowering.builder import FLATTEN, FLATTEN_STRIPS, UNFLATTEN, WIDTH, flat_width
+from nbglcnn.lowering.glsl import program_source
 from nbglcnn.lowering.lower import flatten_variant
+from nbglcnn.lowering.slots import placed, write
 
 RANDOM = np.random.default_rng(3)
 LAYOUTS = {
@@ -31,12 +32,12 @@ LAYOUTS = {
 }
 
 
-def block(output: Layout | None, given: Layout | None = None, first: int = 0) -> bytes:
+def block(output: Layout | None, given: Layout | None = None, width: int = 0) -> bytes:
     """One pass's uniforms: `struct Layout` o, x[0]..x[3], then ivec4 i[8] and vec4 f[4]."""
     words = np.zeros(p.UNIFORM_BYTES // 4, "<i4")
     words[:16] = output.words() if output else 0
     words[16:32] = given.words() if given else 0
-    words[80] = first
+    write(words, placed(WIDTH), {"width": width})
     return words.tobytes()
 
 
@@ -50,22 +51,17 @@ def carrier(layout: Layout, nchw: NCHW | None = None, **fields: Any) -> p.Plan:
     uniforms = block(layout, None, width) + block(None, layout, width)
     layers = layout.size[2]
     cut = {"WRAPPED": layout.side} if layout.side else {}
-    flatten = "flatten_strips.glsl" if cut else "flatten.glsl"
+    flatten = FLATTEN_STRIPS if cut else FLATTEN
     programs = (
         p.Program(
             "unflatten",
-            program_source(Kernel("unflatten", shader("unflatten.glsl")), ["x0"], layout, cut),
+            program_source(UNFLATTEN, ["x0"], layout, cut),
             ("x0",),
             layers,
         ),
         p.Program(
             "flatten",
-            program_source(
-                Kernel("flatten", shader(flatten), pixel=False),
-                ["x0"],
-                Layout((1, 1, 1, 1)),
-                cut or flatten_variant(layout),
-            ),
+            program_source(flatten, ["x0"], Layout((1, 1, 1, 1)), cut or flatten_variant(layout)),
             ("x0",),
             1,
         ),

@@ -5,7 +5,9 @@ import {
   CONSTANTS,
   CUSTOM,
   type Edit,
+  MACROS,
   NUMBERS,
+  PLACES,
   RESHAPED,
   SAMPLERS,
   TABLE_WIDTH,
@@ -62,6 +64,7 @@ function program(
   };
   const source = [
     ...Object.entries(constants).map(([name, value]) => `#define ${name} ${value}`),
+    ...MACROS,
     prelude,
     ...SAMPLERS.map((name) => `uniform sampler2DArray ${name};`),
     ...Array.from({ length: layers }, (_, k) => `layout(location = ${k}) out vec4 o${k};`),
@@ -73,7 +76,9 @@ function program(
 }
 
 function custom({ source, names }: Edit): string {
-  const lines = names.map((name, k) => `  float ${name} = u.f[${k >> 2}].${"xyzw"[k & 3]};\n`);
+  const lines = names.map(
+    (name, k) => `  float ${name} = u_parameters(${k >> 2}).${"xyzw"[k & 3]};\n`,
+  );
   // Functions, since a text may have what `replace` takes for a pattern.
   return CUSTOM.replace("PARAMETERS", () => lines.join("")).replace("SOURCE", () => source);
 }
@@ -105,14 +110,20 @@ export function writeBend(block: ArrayBuffer, at: number, numbers: BendNumbers):
   writeNumbers(block, at, {
     output: to.words,
     words: [...from.words, ...before.words],
-    integers: [
-      [NUMBERS[transform.toUpperCase()] ?? 0, stage, ...(alone ?? [-1, 0])],
-      before.nchw,
-      [injected],
-      [to.layout.side || ENDLESS],
-    ],
-    floats: [parameters.slice(0, 4), parameters.slice(4, 8), [mix]],
+    integers: [],
   });
+  const words = new Int32Array(block, at, UNIFORM_BYTES / 4);
+  const floats = new Float32Array(block, at, UNIFORM_BYTES / 4);
+  const [channel, image] = alone ?? [-1, 0];
+  words[PLACES.transform] = NUMBERS[transform.toUpperCase()] ?? 0;
+  words[PLACES.stage] = stage;
+  words[PLACES.one_channel] = channel;
+  words[PLACES.one_example] = image;
+  words.set(before.nchw, PLACES.shown);
+  words[PLACES.injected] = injected;
+  words[PLACES.side] = to.layout.side || ENDLESS;
+  floats.set(parameters, PLACES.parameters);
+  floats[PLACES.mix] = mix;
 }
 
 /** One pass of an edit of a value. */

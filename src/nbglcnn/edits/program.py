@@ -11,6 +11,7 @@ from nbglcnn import plan as p
 from nbglcnn.edits.kinds import KINDS, NUMBERS
 from nbglcnn.edits.records import Edit
 from nbglcnn.lowering.glsl import shader
+from nbglcnn.lowering.slots import Number, placed, write
 
 SAMPLERS = ("x0", "x1", "table", "array")
 TABLE_WIDTH = 2048  # texels in a row
@@ -23,11 +24,17 @@ CONSTANTS: dict[str, str | int] = {
     "WHOLE": 0,
     "MANY": 1,
 }
-RESHAPED: dict[str, str | int] = {"RESHAPED": 1, "WRAPPED": "u.i[3].x"}
+RESHAPED: dict[str, str | int] = {"RESHAPED": 1, "WRAPPED": "u_side"}
+# What bend.glsl is told, by name in JavaScript, too. `side`: the longest of a texture in strips.
+SLOTS = placed(
+    "int transform, stage, one_channel, one_example; ivec4 shown; int injected, side;"
+    "vec4 parameters[2]; float mix"
+)
+MOST_PARAMETERS = 8
 # A text of one's own is the body of a function of these names, which sets y.
 CUSTOM = """
 float custom(float x, int example, int channel, int row, int column) {
-  int examples = SHOWN.x, channels = SHOWN.y, height = SHOWN.z, width = SHOWN.w;
+  int examples = u_shown.x, channels = u_shown.y, height = u_shown.z, width = u_shown.w;
 PARAMETERS  float y = x;
 #line 1
 SOURCE;
@@ -53,6 +60,7 @@ def program(
     text = "\n".join(
         [
             *(f"#define {name} {value}" for name, value in constants.items()),
+            *(slot.macro() for slot in SLOTS),
             shader("prelude.glsl"),
             *(f"uniform sampler2DArray {name};" for name in SAMPLERS),
             *(f"layout(location = {k}) out vec4 o{k};" for k in range(layers)),
@@ -65,7 +73,7 @@ def program(
 
 def custom(source: str, names: Sequence[str]) -> str:
     """The function that a text of one's own is the body of."""
-    places = [f"u.f[{k // 4}].{'xyzw'[k % 4]}" for k in range(len(names))]
+    places = [f"u_parameters({k // 4}).{'xyzw'[k % 4]}" for k in range(len(names))]
     pairs = zip(names, places, strict=True)
     lines = "".join(f"  float {name} = {place};\n" for name, place in pairs)
     return CUSTOM.replace("PARAMETERS", lines).replace("SOURCE", source)
@@ -82,13 +90,13 @@ def words(value: p.Value, edit: Edit, stage: int) -> bytes:
     for at in (0, 16, 32):
         block[at : at + 16] = value.words
     injected = value.nchw[1] if edit.channels is None else len(edit.channels)
-    block[80:84] = NUMBERS[edit.transform], stage, -1, 0
-    block[84:88] = value.nchw
-    block[88] = injected
-    block[92] = value.layout.side or 2**24
-    floats = block[112:].view(np.float32)
-    floats[: len(edit.parameters)] = edit.parameters
-    floats[8] = edit.mix
+    parameters = [*edit.parameters, *[0.0] * (MOST_PARAMETERS - len(edit.parameters))]
+    numbers: dict[str, Number] = {
+        "transform": NUMBERS[edit.transform], "stage": stage, "one_channel": -1, "one_example": 0,
+        "shown": value.nchw, "injected": injected, "side": value.layout.side or 2**24,
+        "parameters": parameters, "mix": edit.mix,
+    }  # fmt: skip
+    write(block, SLOTS, numbers)
     return block.tobytes()
 
 

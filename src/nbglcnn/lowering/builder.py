@@ -22,10 +22,13 @@ from nbglcnn.lowering.positions import Positions
 from nbglcnn.lowering.slots import Number, Part, write
 from nbglcnn.lowering.weights import TABLES, packed
 
-FLATTEN = Kernel("flatten", shader("flatten.glsl"), pixel=False)
-FLATTEN_STRIPS = Kernel("flatten", shader("flatten_strips.glsl"), pixel=False)
-UNFLATTEN = Kernel("unflatten", shader("unflatten.glsl") + shader("pixels.glsl"), pixel=False)
-UNFLATTEN_PAIRS = Kernel("unflatten", shader("unflatten_pairs.glsl"), pixel=False)
+WIDTH = "int width"  # of the texture of row-major elements
+FLATTEN = Kernel("flatten", shader("flatten.glsl"), pixel=False, slots=WIDTH)
+FLATTEN_STRIPS = replace(FLATTEN, text=shader("flatten_strips.glsl"))
+UNFLATTEN = Kernel(
+    "unflatten", shader("unflatten.glsl") + shader("pixels.glsl"), pixel=False, slots=WIDTH
+)
+UNFLATTEN_PAIRS = replace(UNFLATTEN, text=shader("unflatten_pairs.glsl"))
 RESHAPE = Kernel("reshape", shader("reshape.glsl"))
 
 # Bytes of all textures: above it browsers tend to lose the context, not to say no.
@@ -421,7 +424,6 @@ class Builder:
         inputs: Sequence[Tensor] = (),
         weights: Sequence[int | Tensor] = (),
         *,
-        integers: Sequence[int] = (),
         numbers: Mapping[str, Number] = {},
         constants: Mapping[str, int] = {},
         parts: Sequence[str | Part] = (),
@@ -429,8 +431,8 @@ class Builder:
     ) -> None:
         """Add a pass: `kernel` over inputs (x0.., layouts u.x[k]) and weights (w0..) into output.
 
-        `numbers` fill the uniform slots that the kernel and its parts declare, by name, `integers`
-        u.i of a kernel that declares none there; `fetches` estimates texture reads per fragment.
+        `numbers` fill the uniform slots that the kernel and its parts declare, by name; `fetches`
+        estimates texture reads per fragment.
         """
         self.passes.append(
             self.step(
@@ -439,7 +441,6 @@ class Builder:
                 output.layout,
                 inputs,
                 weights,
-                integers,
                 numbers,
                 constants,
                 parts,
@@ -454,7 +455,6 @@ class Builder:
         layout: Layout,
         inputs: Sequence[Tensor] = (),
         weights: Sequence[int | Tensor] = (),
-        integers: Sequence[int] = (),
         numbers: Mapping[str, Number] = {},
         constants: Mapping[str, int] = {},
         parts: Sequence[str | Part] = (),
@@ -462,7 +462,7 @@ class Builder:
         viewport: tuple[int, int] | None = None,
     ) -> p.Pass:
         """A pass without adding it to the list: what writing an input or reading a value draws."""
-        assert len(inputs) <= 4 and len(integers) <= 32
+        assert len(inputs) <= 4
         samplers = (*(f"x{k}" for k in range(len(inputs))), *(f"w{k}" for k in range(len(weights))))
         layouts = [layout, *(tensor.layout for tensor in inputs)]
         if cut := max(one.side for one in layouts):
@@ -475,10 +475,7 @@ class Builder:
         words[:16] = layout.words()
         for k, tensor in enumerate(inputs):
             words[16 * (k + 1) : 16 * (k + 2)] = tensor.layout.words()
-        slots = slots_of(kernel, parts)
-        assert not integers or all(slot.bank == "f" for slot in slots), kernel.name
-        words[80 : 80 + len(integers)] = integers
-        write(words, slots, numbers)
+        write(words, slots_of(kernel, parts), numbers)
         data = words.tobytes()
         offset = self._uniform_offsets.setdefault(data, len(self.uniforms))
         if offset == len(self.uniforms):
@@ -517,7 +514,7 @@ class Builder:
             tensor.texture,
             layout,
             [Tensor(staging, layout)],
-            integers=[width],
+            numbers={"width": width},
             fetches=8 if pairs else 16,
         )
         return p.Input(key, shape, dtype.name, staging, step)

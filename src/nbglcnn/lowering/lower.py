@@ -32,7 +32,10 @@ from nbglcnn.lowering.shapes import infer_shapes
 from nbglcnn.lowering.weights import INSIDE, kernel_cut, packed
 from nbglcnn.ops import READ_THROUGH, RECORDS
 
-FLATTEN_KERNEL = Kernel("flatten_kernel", shader("flatten_kernel.glsl"), pixel=False)
+FLATTEN_KERNEL = Kernel(
+    "flatten_kernel", shader("flatten_kernel.glsl"), pixel=False,
+    slots="int width, order, outputs, inputs, taps, rows, groups",
+)  # fmt: skip
 
 Observe = str | Sequence[str]
 
@@ -199,7 +202,7 @@ def _value(
     layout = tensor.layout
     variant = {} if layout.side else flatten_variant(layout, fast=b.target.fast_kernels)
     kernel = FLATTEN_STRIPS if layout.side else FLATTEN
-    read = _read(b, kernel, [tensor], [], math.prod(shape), (), variant)
+    read = _read(b, kernel, [tensor], [], math.prod(shape), {}, variant)
     return p.Value(
         key, kind, shape, nchw, b.graph.values[name].dtype.name, tensor.texture, layout,  # type: ignore[arg-type]
         layout.words(), read, layer,
@@ -212,14 +215,14 @@ def _read(
     inputs: list[Tensor],
     weights: list[int],
     count: int,
-    numbers: Sequence[int],
+    numbers: Mapping[str, int],
     variant: Mapping[str, int] = {},
 ) -> p.Read:
     width, height = flat_width(count, b.target.max_texture_size)
     sources = [*(tensor.texture for tensor in inputs), *weights]
     step = b.step(
         kernel, b.read_texture(width, height, sources), Layout((1, 1, 1, 1)), inputs, weights,
-        integers=[width, *numbers], constants=variant, viewport=(width, height),
+        numbers={"width": width, **numbers}, constants=variant, viewport=(width, height),
     )  # fmt: skip
     # Of the key that is read, whose value may be elsewhere once it is edited.
     return p.Read(msgspec.structs.replace(step, values=()), count)
@@ -270,14 +273,11 @@ def _parameters(b: Builder, layers: Iterable[p.Layer]) -> list[p.Value]:
         outputs = kernel_shape[1] * groups if groups else kernel_shape[0]
         each_in = kernel_shape[0] // groups if groups else kernel_shape[1]
         order = 1 if groups else 2 if options.get("transpose") else 0
-        numbers = [
-            order,
-            outputs,
-            each_in,
-            math.prod(kernel_shape[2:]),
-            kernel_cut(each_in, outputs, math.prod(kernel_shape[2:]))[0],
-            max(groups, 1),
-        ]
+        taps = math.prod(kernel_shape[2:])
+        numbers = {
+            "order": order, "outputs": outputs, "inputs": each_in, "taps": taps,
+            "rows": kernel_cut(each_in, outputs, taps)[0], "groups": max(groups, 1),
+        }  # fmt: skip
         read = _read(b, FLATTEN_KERNEL, [], [weight.texture], math.prod(shape), numbers)
         layout = Layout(nchw_of(shape))
         found.append(

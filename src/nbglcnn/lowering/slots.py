@@ -16,7 +16,7 @@ import numpy as np
 
 from nbglcnn.graph import Array
 
-Number = float | Sequence[float]
+Number = float | Sequence[float] | Sequence[Sequence[float]]
 
 # The arrays at the end of prelude.glsl's Pass: first word, and how many words.
 BANKS = {"i": (80, 32), "f": (112, 16)}
@@ -44,6 +44,11 @@ class Slot:
     size: int
     count: int = 0
 
+    @property
+    def word(self) -> int:
+        """The first of the slot's words among a pass's 128."""
+        return BANKS[self.bank][0] + self.first
+
     def macro(self) -> str:
         """The line of GLSL that gives the slot its name."""
         line, lane = divmod(self.first, 4)
@@ -56,9 +61,10 @@ class Slot:
         """Write the slot's numbers into a pass's 128 words; an array may have fewer elements."""
         dtype = np.int32 if self.bank == "i" else np.float32
         values = np.asarray(number, dtype).reshape(-1, self.size).view(np.int32)
-        assert len(values) <= max(self.count, 1), (self.name, number)
+        fits = len(values) <= self.count if self.count else len(values) == 1
+        assert fits, (self.name, number)
         for k, value in enumerate(values):
-            at = BANKS[self.bank][0] + self.first + 4 * k
+            at = self.word + 4 * k
             words[at : at + self.size] = value
 
 

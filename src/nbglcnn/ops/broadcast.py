@@ -282,14 +282,15 @@ def _scaled(facts: Facts, node: Node, position: int) -> list[Linked | None]:
     return found
 
 
-# A part of each matrix. i[0]: its rows and columns, the diagonal, 1 for what is above it.
+# A part of each matrix: above the diagonal where `upper` is 1, else below.
 TRIANGLE = Kernel("triangle", """
 float source(ivec4 at) {
   int e = ((at.x * u.o.nchw.y + at.y) * u.o.nchw.z + at.z) * u.o.nchw.w + at.w;
-  int line = e / u.i[0].y, beyond = e - line * u.i[0].y - line % u.i[0].x - u.i[0].z;
-  return (u.i[0].w == 1 ? beyond >= 0 : beyond <= 0) ? flat_element(x0, u.x[0], e) : 0.0;
+  int line = e / u_columns, beyond = e - line * u_columns - line % u_rows - u_diagonal;
+  return (u_upper == 1 ? beyond >= 0 : beyond <= 0) ? flat_element(x0, u.x[0], e) : 0.0;
 }
-""" + shader("elements.glsl") + shader("pixels.glsl"), pixel=False)  # fmt: skip
+""" + shader("elements.glsl") + shader("pixels.glsl"), pixel=False,
+    slots="int rows, columns, diagonal, upper")  # fmt: skip
 
 
 def _diagonal(facts: Facts, node: Node) -> int:
@@ -301,8 +302,8 @@ def _triangle(b: Builder, node: Node) -> None:
     x = b.stored(node.inputs[0])
     rows, columns = b.shape(node.inputs[0])[-2:]
     output = b.scratch(b.layout(x.layout.nchw), x)
-    numbers = [rows, columns, _diagonal(b, node), integer(node, "upper", 1)]
-    b.draw(TRIANGLE, output, [x], integers=numbers, fetches=16)
+    numbers = {"diagonal": _diagonal(b, node), "upper": integer(node, "upper", 1)}
+    b.draw(TRIANGLE, output, [x], numbers={"rows": rows, "columns": columns, **numbers}, fetches=16)
     b.bind(node.outputs[0], output)
 
 

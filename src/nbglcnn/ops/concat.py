@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import accumulate
 
 from nbglcnn.graph import Node
@@ -26,8 +27,8 @@ from nbglcnn.ops.reach import Linked, first, same, shifted
 from nbglcnn.ops.strided import gather, moved, whole
 from nbglcnn.plan import Move
 
-CONCAT = Kernel("concat", shader("concat.glsl"))
-BLOCKS = Kernel("concat", shader("concat.glsl"), pixel=False)
+CONCAT = Kernel("concat", shader("concat.glsl"), slots="ivec4 starts")
+BLOCKS = replace(CONCAT, pixel=False)
 MOST = 4  # inputs of one pass
 NOWHERE = 2**30  # where an input that isn't there starts
 
@@ -76,8 +77,7 @@ def joined(
         BLOCKS if blocks else CONCAT,
         output,
         tensors,
-        integers=[*starts, *[NOWHERE] * (MOST - len(starts))],
-        numbers=numbers,
+        numbers={**numbers, "starts": [*starts, *[NOWHERE] * (MOST - len(starts))]},
         constants={"COUNT": len(tensors), "AXIS": axis, "ALIGNED": aligned, "BLOCKS": blocks},
         parts=[function],
         fetches=4 if aligned or axis != 1 else 16,

@@ -30,22 +30,25 @@ from nbglcnn.ops.operator import (
 from nbglcnn.ops.pointwise import IDENTITY, activation_of
 from nbglcnn.ops.reach import windowed
 from nbglcnn.ops.strided import gather, whole
-from nbglcnn.ops.window import Window, sliding, transposed, window_problem
+from nbglcnn.ops.window import SLOTS, Window, sliding, transposed, window_problem
 from nbglcnn.plan import Recipe
 
 
-def _kernel_of(name: str, *files: str) -> Kernel:
+def _kernel_of(name: str, slots: str, *files: str) -> Kernel:
     texts = [shader(f"{file}.glsl") for file in ("epilogue", *files)]
-    return Kernel(name, "\n".join(texts), pixel=False)
+    return Kernel(name, "\n".join(texts), pixel=False, slots=f"{SLOTS}; int inputs, outputs{slots}")
 
 
-DENSE = _kernel_of("conv", "depth", "conv")
-PATCH = replace(_kernel_of("conv_patch", "conv_patch"), slots="float slope")
-GROUPED = _kernel_of("grouped", "depth", "grouped", "sums")
+DENSE = _kernel_of("conv", ", taps, lines, begin, end", "depth", "conv")
+PATCH = _kernel_of("conv_patch", ", taps, lines, begin, end; float slope", "conv_patch")
+GROUPED = _kernel_of("grouped", "", "depth", "grouped", "sums")
 MOST_ELEMENTS = ROUNDS // 4  # of a kernel, where further passes cannot add up the rest
 BEFORE = {"Relu": 1, "LeakyRelu": 2}  # conv_patch.glsl's: cheap, and outside the map 0 stays 0
-PACK = Kernel("kernel", shader("kernel.glsl"), slots="float factor")
-PACK_AS_IT_IS = Kernel("kernel", shader("kernel_as_it_is.glsl"), slots="float factor")
+PACK = Kernel(
+    "kernel", shader("kernel.glsl"),
+    slots="int inputs, outputs, groups, taps; ivec3 steps; int lines; float factor",
+)  # fmt: skip
+PACK_AS_IT_IS = replace(PACK, text=shader("kernel_as_it_is.glsl"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,7 @@ class Convolution:
 
 def draw_convolution(b: Builder, conv: Convolution, bias: str, factor: float = 1.0) -> None:
     """Add the pass of a convolution with what was fused behind it; `factor` multiplies the bias."""
-    node, window = conv.node, conv.window.plane()
+    node = conv.node
     epilogue = b.epilogue(node)
     x, output, before = _ends(b, conv, epilogue.value)
     residual = b.tensor(epilogue.residual, output.layout.nchw) if epilogue.residual else b.blank()
@@ -93,8 +96,7 @@ def draw_convolution(b: Builder, conv: Convolution, bias: str, factor: float = 1
     }
     function, given = activation_of(b, epilogue.activation)
     taps = math.prod(conv.window.kernel)
-    numbers = [*window.kernel, *window.strides, *window.dilations, *window.begins]
-    depth = conv.window.depth(b.shape(node.inputs[0])[2:])
+    window = conv.window.numbers(b.shape(node.inputs[0])[2:])
     reads = taps // math.prod(output.layout.phases)
     each_in, each_out = conv.each
     if conv.dense:
@@ -103,17 +105,19 @@ def draw_convolution(b: Builder, conv: Convolution, bias: str, factor: float = 1
         if patch is not None:
             patch["BEFORE"] = BEFORE[before.op] if before is not None else 0
         each, sheets = kernel_cut(each_in, conv.channels, taps)
-        sizes = [*numbers, in_groups, per_group, taps, each * taps]
+        sizes = {"inputs": in_groups, "outputs": per_group, "taps": taps, "lines": each * taps}
         constants |= {"SHEETS": int(sheets > 1), "DEPTHWISE": int(conv.depthwise), **(patch or {})}
         weights = _dense_kernel(b, conv)
-        if patch is not None:
-            given = {**given, "slope": _slope(before)}
+        slope = {} if patch is None else {"slope": _slope(before)}
         for begin, end in dense_parts(in_groups, taps):
             last = end == in_groups
             sum_of = output if last else b.scratch(output.layout)
             b.draw(
                 DENSE if patch is None else PATCH, sum_of, inputs, [weights],
-                integers=[*sizes, begin, end, 0, 0, *depth], numbers=given if last else {},
+                numbers={
+                    **window, **sizes, **slope, "begin": begin, "end": end,
+                    **(given if last else {}),
+                },
                 constants=constants, parts=[function if last else IDENTITY],
                 fetches=(5 if conv.depthwise else 8 * (end - begin)) * reads + 8,
             )  # fmt: skip
@@ -122,7 +126,7 @@ def draw_convolution(b: Builder, conv: Convolution, bias: str, factor: float = 1
     inputs.append(_grouped_kernel(b, conv))
     b.draw(
         GROUPED, output, inputs,
-        integers=[*numbers, each_in, each_out, *[0] * 6, *depth], numbers=given,
+        numbers={**window, "inputs": each_in, "outputs": each_out, **given},
         constants=constants, parts=[function],
         fetches=20 * reads * each_in + 8,
     )  # fmt: skip
@@ -228,8 +232,11 @@ def packed_kernel(
     as_it_is = _axes(weights.layout.nchw, inputs, outputs, steps, taps, groups)
     b.draw(
         PACK if as_it_is is None else PACK_AS_IT_IS, packed, [weights],
-        integers=[inputs, outputs, *steps, groups, inputs * outputs * taps, taps, each * taps],
-        numbers={"factor": factor}, constants=as_it_is or {}, fetches=16,
+        numbers={
+            "inputs": inputs, "outputs": outputs, "groups": groups, "taps": taps,
+            "steps": (*steps, inputs * outputs * taps), "lines": each * taps, "factor": factor,
+        },
+        constants=as_it_is or {}, fetches=16,
     )  # fmt: skip
     return packed.texture
 

@@ -11,6 +11,7 @@ from nbglcnn.graph import Node
 from nbglcnn.layout import Layout, nchw_of
 from nbglcnn.lowering.builder import Builder
 from nbglcnn.lowering.glsl import Kernel, shader
+from nbglcnn.lowering.slots import Number
 from nbglcnn.ops.movement_gradient import cut
 from nbglcnn.ops.operator import (
     Facts,
@@ -25,15 +26,21 @@ from nbglcnn.ops.reach import everything
 from nbglcnn.ops.rules import Rules
 from nbglcnn.ops.window import Window, sliding, three, transposed
 
+SLOTS = (
+    "ivec3 places; int height; ivec3 stride; int images; ivec3 dilation; int inputs;"
+    "ivec3 padding; int outputs; ivec3 size; int rows; ivec2 strips, strip, period; int batch;"
+    "ivec2 step, step_x"
+)
+
 
 def _kernel_of(name: str, *files: str) -> Kernel:
     texts = [shader(f"{file}.glsl") for file in ("weight_gradient", *files)]
-    return Kernel(name, "\n".join(texts), pixel=False)
+    return Kernel(name, "\n".join(texts), pixel=False, slots=SLOTS)
 
 
 DENSE = _kernel_of("weight_gradient", "weight_gradient_dense")
 GROUPED = _kernel_of("weight_gradient_grouped", "weight_gradient_grouped", "pixels")
-SUM = Kernel("weight_gradient_sum", shader("weight_gradient_sum.glsl"))
+SUM = Kernel("weight_gradient_sum", shader("weight_gradient_sum.glsl"), slots="int parts, rows")
 TERMS = 8192  # of one sum, so that it loses no digit
 FRAGMENTS = 2000  # that keep a device busy
 SMALL = 36  # places of a map that are looked for one by one
@@ -234,10 +241,12 @@ def _lower(b: Builder, node: Node) -> None:
     whole = parts == 1 and not depthwise
     sums = b.output(node.outputs[0], b.layout(nchw, (4, 1, 1))) if whole else b.scratch(layout)
     period, steps, x_steps = _periods(dy.layout, x.layout, strides[1:])
-    numbers = [
-        kernel[1], *places, *strides, images, *dilations, inputs, *begins, each, *spatial, rows,
-        *strips, *strip, *period, batch, 0, *steps, *x_steps,
-    ]  # fmt: skip
+    numbers: dict[str, Number] = {
+        "places": places, "height": kernel[1], "stride": strides, "images": images,
+        "dilation": dilations, "inputs": inputs, "padding": begins, "outputs": each,
+        "size": spatial, "rows": rows, "strips": strips, "strip": strip, "period": period,
+        "batch": batch, "step": steps, "step_x": x_steps,
+    }  # fmt: skip
     terms = batch * places[0] * math.prod(strip)
     if dense:
         constants = {
@@ -246,12 +255,12 @@ def _lower(b: Builder, node: Node) -> None:
             "SMALL": int(math.prod(places[1:]) <= SMALL),
             "STACKED": int(x.layout.block[0] == dy.layout.block[0] == together == 4),
         }  # fmt: skip
-        b.draw(DENSE, sums, [x, dy], integers=numbers, constants=constants, fetches=2 * terms)
+        b.draw(DENSE, sums, [x, dy], numbers=numbers, constants=constants, fetches=2 * terms)
     else:
-        b.draw(GROUPED, sums, [x, dy], integers=numbers, fetches=20 * terms)
+        b.draw(GROUPED, sums, [x, dy], numbers=numbers, fetches=20 * terms)
     if not whole:
         b.draw(
-            SUM, b.output(node.outputs[0]), [sums], integers=[parts, rows],
+            SUM, b.output(node.outputs[0]), [sums], numbers={"parts": parts, "rows": rows},
             constants={"DEPTHWISE": int(depthwise)}, fetches=4 * parts,
         )  # fmt: skip
 

@@ -13,16 +13,17 @@ from nbglcnn import plan as p
 from nbglcnn.graph import Array, Node
 from nbglcnn.layout import EXACT, nchw_of
 from nbglcnn.lowering.builder import Builder
+from nbglcnn.lowering.slots import Number
 from nbglcnn.ops import movement_gradient as gradients
 from nbglcnn.ops.movement import place, settled_shape
 from nbglcnn.ops.operator import Facts, Operator, Shape, anything, axis_of, integer
 from nbglcnn.ops.reach import Linked, everything, listed, same
-from nbglcnn.ops.strided import MOST_AXES, STRIDED, View, axis_words, by_element, moved, whole
+from nbglcnn.ops.strided import MOST_AXES, STRIDED, View, by_element, moved, strided_numbers, whole
 from nbglcnn.plan import Along, Explains, Move
 
-LOOKUP = by_element("lookup")
+LOOKUP = by_element("lookup", "int inner, rows, per_outer, moving, each; ivec2 axes[6]")
 MOST_TOLD = 4096  # indices in the layer table: those of a window of 7×7 tokens are 2401
-MOST_INDICES = 6  # of one row; the uniforms u.i[2..7] hold their axes
+MOST_INDICES = 6  # of one row: LOOKUP's axes
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +123,14 @@ def _draw(b: Builder, node: Node) -> None:
     source = b.stored(node.inputs[0])
     nchw = nchw_of(settled_shape(b, value))
     output = b.output(value, b.layout(nchw))
-    numbers = [choice.inner, choice.rows, choice.per_outer, choice.rows * choice.moving]
+    numbers: dict[str, Number] = {
+        "inner": choice.inner,
+        "rows": choice.rows,
+        "per_outer": choice.per_outer,
+        "moving": choice.rows * choice.moving,
+        "each": len(choice.strides),
+        "axes": tuple(zip(choice.strides, choice.lengths, strict=True)),
+    }
     if indices is not None and choice.per_outer <= EXACT:
         # The sums of the indices are constants too: one read, however many axes they choose from.
         arguments = {"strides": choice.strides, "lengths": choice.lengths}
@@ -132,18 +140,13 @@ def _draw(b: Builder, node: Node) -> None:
             output,
             [source],
             [table],
-            integers=numbers,
+            numbers=numbers,
             constants={"CONSTANT": 1},
             fetches=32,
         )
         return
-    axes = zip(choice.strides, choice.lengths, strict=True)
-    numbers += [len(choice.strides), 0, 0, 0]
-    numbers += [word for stride, length in axes for word in (stride, length, 0, 0)]
     chosen = b.stored(node.inputs[1])
-    b.draw(
-        LOOKUP, output, [source, chosen], integers=numbers, constants={"CONSTANT": 0}, fetches=32
-    )
+    b.draw(LOOKUP, output, [source, chosen], numbers=numbers, constants={"CONSTANT": 0}, fetches=32)
 
 
 def _gather_move(facts: Facts, node: Node, _position: int) -> Move | None:
@@ -200,9 +203,9 @@ def _elements_problem(facts: Facts, node: Node) -> str | None:
 def _draw_elements(b: Builder, node: Node) -> None:
     view, axis, shape = _elements_view(b, node), axis_of(b, node, 0), b.shape(node.inputs[0])
     tensors = [b.stored(node.inputs[0]), b.stored(node.inputs[1])]
-    numbers = [0, len(view.sizes), math.prod(shape[axis + 1 :]), shape[axis], *axis_words(view)]
+    numbers = strided_numbers(view, math.prod(shape[axis + 1 :]), shape[axis])
     output = b.output(node.outputs[0])
-    b.draw(STRIDED, output, tensors, integers=numbers, constants={"INDEXED": 1}, fetches=32)
+    b.draw(STRIDED, output, tensors, numbers=numbers, constants={"INDEXED": 1}, fetches=32)
 
 
 def _indices_shape(facts: Facts, node: Node) -> Sequence[Shape]:

@@ -33,8 +33,11 @@ from nbglcnn.ops.strided import gather
 from nbglcnn.ops.window import Window
 from nbglcnn.plan import Along
 
-MATMUL = Kernel("matmul", shader("matmul.glsl"), pixel=False)
+MATMUL = Kernel(
+    "matmul", shader("matmul.glsl"), pixel=False, slots="int inner; ivec4 lengths, left, right"
+)
 MOST_INNER = 4 * ROUNDS  # between two computed matrices
+POINT = Window((1, 1), (1, 1), (1, 1), (0, 0), (0, 0), (1, 1))
 PLAIN = {"TRANSPOSED": 0, "BIAS": 0, "RESIDUAL": 0, "DEPTH": 0, "DEPTHWISE": 0}
 SCALED_ADD = Part("vec4 combine(vec4 a, vec4 c) { return a + u_scale * c; }", "float scale")
 
@@ -77,7 +80,10 @@ def _product(
         sum_of = output if end == in_groups else b.scratch(output.layout)
         b.draw(
             DENSE, sum_of, [lying, b.blank(), done], [packed],
-            integers=[1, 1, 1, 1, 1, 1, 0, 0, in_groups, out_groups, 1, each, begin, end],
+            numbers={
+                **POINT.numbers((1, 1)), "inputs": in_groups, "outputs": out_groups,
+                "taps": 1, "lines": each, "begin": begin, "end": end,
+            },
             constants={**PLAIN, "SHEETS": int(sheets > 1), "RESIDUAL": 2 if begin else 0},
             parts=[IDENTITY], fetches=8 * (end - begin) + 8,
         )  # fmt: skip
@@ -201,10 +207,12 @@ def _matmul(b: Builder, node: Node) -> None:
     aligned = left.layout.block[2] == 4 and left.layout.phases == (1, 1)
     b.draw(
         MATMUL, output, [left, right],
-        integers=[
-            inner, 0, 0, 0, *[1] * missing, *lengths,
-            *[0] * missing, *(s[0] for s in steps), *[0] * missing, *(s[1] for s in steps),
-        ],
+        numbers={
+            "inner": inner,
+            "lengths": (*[1] * missing, *lengths),
+            "left": (*[0] * missing, *(step for step, _ in steps)),
+            "right": (*[0] * missing, *(step for _, step in steps)),
+        },
         constants={"ALIGNED": int(aligned)}, fetches=-(-inner // 4) * (4 + block[2]),
     )  # fmt: skip
     b.bind(node.outputs[0], output)

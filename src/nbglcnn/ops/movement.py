@@ -33,7 +33,7 @@ from nbglcnn.ops.reach import Linked, Reach, first, local, permuted, renamed, sa
 from nbglcnn.ops.strided import MOST_AXES, View, by_element, gather, moved, whole
 from nbglcnn.plan import Along, Role
 
-DEPTH_TO_SPACE = by_element("depth_to_space")
+DEPTH_TO_SPACE = by_element("depth_to_space", "int block, along, across")
 
 # Renamings: another shape for the same elements in the same order.
 
@@ -330,7 +330,8 @@ def _draw_depth_to_space(b: Builder, node: Node) -> None:
     # Channel of the input: c * along + (row in the block * block + column in the block) * across.
     crd = text(node, "mode", "DCR") == "CRD"
     along, across = (block * block, 1) if crd else (1, output.layout.nchw[1])
-    b.draw(DEPTH_TO_SPACE, output, [x], integers=[block, along, across], fetches=16)
+    numbers = {"block": block, "along": along, "across": across}
+    b.draw(DEPTH_TO_SPACE, output, [x], numbers=numbers, fetches=16)
 
 
 def _depth_to_space_view(facts: Facts, node: Node) -> View:

@@ -10,6 +10,7 @@ from nbglcnn.graph import Node
 from nbglcnn.layout import nchw_of
 from nbglcnn.lowering.builder import Builder, Tensor
 from nbglcnn.lowering.glsl import Kernel, shader
+from nbglcnn.lowering.slots import Number
 from nbglcnn.ops.elementwise import reshaped
 from nbglcnn.ops.movement import first_problem, needs_constant, place
 from nbglcnn.ops.operator import (
@@ -31,8 +32,9 @@ from nbglcnn.ops.window import Window
 from nbglcnn.plan import Along, Explains, Move
 
 MODES = ("constant", "edge", "reflect", "wrap")  # their numbers are pad.glsl's MODE
-PAD = Kernel("pad", shader("pad.glsl"), slots="float margin")
-PAD_CHANNELS = by_element("pad", slots="float margin")
+SLOTS = "ivec4 before, first, kept; int folds; float margin"
+PAD = Kernel("pad", shader("pad.glsl"), slots=SLOTS)
+PAD_CHANNELS = by_element("pad", slots=SLOTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,14 +179,19 @@ def _padded(
         for f, p in zip(far, paddings, strict=True)
     )
     channels = bool(paddings[1].before or paddings[1].after)
-    integers = [*before, *(p.start for p in paddings), *(p.kept for p in paddings), folds]
     margin, computed = (0.0, [value]) if isinstance(value, Tensor) else (value, [])
+    numbers: dict[str, Number] = {
+        "before": before,
+        "first": [p.start for p in paddings],
+        "kept": [p.kept for p in paddings],
+        "folds": folds,
+        "margin": margin,
+    }
     b.draw(
         PAD_CHANNELS if channels else PAD,
         output,
         [x, *computed],
-        integers=integers,
-        numbers={"margin": margin},
+        numbers=numbers,
         constants={"MODE": mode, "CHANNELS": int(channels), "COMPUTED": len(computed)},
         fetches=16 if channels else 4,
     )

@@ -9,6 +9,7 @@ from nbglcnn.graph import Node
 from nbglcnn.layout import EXACT, nchw_of
 from nbglcnn.lowering.builder import Builder, Tensor
 from nbglcnn.lowering.glsl import ROUNDS, Kernel, shader
+from nbglcnn.lowering.slots import Number
 from nbglcnn.ops import pool_gradient as gradients
 from nbglcnn.ops.operator import (
     Allowed,
@@ -24,13 +25,15 @@ from nbglcnn.ops.operator import (
 )
 from nbglcnn.ops.reach import mixing, windowed
 from nbglcnn.ops.reduce import KINDS, Kind, reduce_frame
-from nbglcnn.ops.window import Window, sliding, window_problem
+from nbglcnn.ops.window import SLOTS, Window, sliding, window_problem
 from nbglcnn.plan import Explains
 
-POOL = Kernel("pool", shader("depth.glsl") + shader("pool.glsl"), pixel=False, slots="float p")
+POOL = Kernel("pool", shader("depth.glsl") + shader("pool.glsl"), pixel=False,
+    slots=f"{SLOTS}; ivec3 behind; int counts; float p")  # fmt: skip
 INDICES = Kernel(
-    "pool_indices", shader("nan.glsl") + shader("depth.glsl") + shader("pool_indices.glsl")
-)
+    "pool_indices", shader("nan.glsl") + shader("depth.glsl") + shader("pool_indices.glsl"),
+    slots=f"{SLOTS}; ivec3 steps",
+)  # fmt: skip
 LARGEST, MEAN, NORM = range(3)  # pool.glsl's KIND
 KIND_OF = {"MaxPool": LARGEST, "AveragePool": MEAN, "LpPool": NORM}
 
@@ -91,28 +94,28 @@ def _draw_windows(b: Builder, node: Node, x: Tensor, window: Window) -> None:
     nchw, plane = nchw_of(b.shape(node.outputs[0])), window.plane()
     layout = b.layout(nchw, b.block(nchw, slices=window.deep))
     output = b.output(node.outputs[0], layout)
-    numbers = [*plane.kernel, *plane.strides, *plane.dilations, *plane.begins]
-    numbers += [*plane.ends, integer(node, "count_include_pad", 0), window.ends[0], 0, 0, 0, 0]
+    counts = integer(node, "count_include_pad", 0)
+    numbers: dict[str, Number] = {
+        **window.numbers(b.shape(node.inputs[0])[2:]),
+        **{"behind": (*plane.ends, window.ends[0]), "counts": counts, "p": integer(node, "p", 2)},
+    }
     b.draw(
-        POOL, output, [x], integers=[*numbers, *window.depth(b.shape(node.inputs[0])[2:])],
-        numbers={"p": integer(node, "p", 2)},
+        POOL, output, [x], numbers=numbers,
         constants={"KIND": KIND_OF[node.op], "DEPTH": int(window.deep)}, parts=[shader("nan.glsl")],
         fetches=math.prod(layout.block) * math.prod(window.kernel),
     )  # fmt: skip
 
 
 def _draw_indices(b: Builder, node: Node, x: Tensor, window: Window) -> None:
-    spatial, plane = b.shape(node.inputs[0])[2:], window.plane()
+    spatial = b.shape(node.inputs[0])[2:]
     # What a step along each axis adds: the last one follows closest, or by columns the first.
     places = range(len(spatial))
     steps = [math.prod(spatial[k + 1 :]) for k in places]
     if integer(node, "storage_order", 0):
         steps = [math.prod(spatial[:k]) for k in places]
-    depth, row, column = [0, 0, *steps][-3:]
-    numbers = [*plane.kernel, *plane.strides, *plane.dilations, *plane.begins]
     b.draw(
         INDICES, b.output(node.outputs[1]), [x],
-        integers=[*numbers, 0, 0, 0, 0, row, column, depth, 0, *window.depth(spatial)],
+        numbers={**window.numbers(spatial), "steps": [0, 0, *steps][-3:]},
         constants={"DEPTH": int(window.deep)}, fetches=4 * math.prod(window.kernel),
     )  # fmt: skip
 

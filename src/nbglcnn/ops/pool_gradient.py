@@ -18,8 +18,9 @@ from nbglcnn.ops.rules import Rules
 from nbglcnn.ops.window import Window, sliding, three
 
 KERNEL = Kernel(
-    "max_pool_gradient", shader("max_pool_gradient.glsl") + shader("pixels.glsl"), pixel=False
-)
+    "max_pool_gradient", shader("max_pool_gradient.glsl") + shader("pixels.glsl"), pixel=False,
+    slots="ivec3 kernel, stride, dilation, padding, size, places",
+)  # fmt: skip
 
 
 # Of windows of 2×2 pixels beside each other.
@@ -157,10 +158,10 @@ def _lower(b: Builder, node: Node) -> None:
         return
     b.draw(
         KERNEL, output, [x, y, dy],
-        integers=[
-            *kernel, spatial[1], *strides, places[1], *dilations, places[0], *begins, places[2],
-            spatial[0], spatial[2],
-        ],
+        numbers={
+            "kernel": kernel, "stride": strides, "dilation": dilations, "padding": begins,
+            "size": spatial, "places": places,
+        },
         fetches=8 * math.prod(-(-k // s) for k, s in zip(kernel, strides, strict=True)),
     )  # fmt: skip
 

@@ -33,7 +33,7 @@ from nbglcnn.ops.reach import mixing
 from nbglcnn.ops.strided import gather, moved, whole
 from nbglcnn.plan import Explains, Move
 
-REDUCE = Kernel("reduce", shader("reduce.glsl"), slots="float joined")
+REDUCE = Kernel("reduce", shader("reduce.glsl"), slots="ivec4 boxes, steps, kept; float joined")
 HELPERS = "\n".join([SELECT, POWERS, shader("nan.glsl"), shader("reduce_kinds.glsl")])
 SHORT, LONG = (
     64,
@@ -147,7 +147,7 @@ def reduce_frame(
         use_given = given is not None and (first or "given" in kind.finish)
         b.draw(
             REDUCE, output, [x, *([given] if given is not None and use_given else [])],
-            integers=[*boxes, *steps, *kept_axes], numbers={"joined": count, **numbers},
+            numbers={"boxes": boxes, "steps": steps, "kept": kept_axes, "joined": count, **numbers},
             constants={"GIVEN": int(use_given), "CHANNELS": int(channels), "LAST": int(last)},
             parts=[kind.part(first)],
             fetches=math.prod(boxes) * math.prod(output.layout.block),

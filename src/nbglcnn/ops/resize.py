@@ -39,7 +39,7 @@ from nbglcnn.ops.reach import NOTHING, Linked, first, listed, same
 from nbglcnn.ops.rules import Rules
 from nbglcnn.plan import Recipe
 
-RESIZE = Kernel("resize", shader("resize.glsl"), slots="float outside")
+RESIZE = Kernel("resize", shader("resize.glsl"), slots="ivec2 taps; float outside")
 COORDINATES = (
     "half_pixel",
     "pytorch_half_pixel",
@@ -312,8 +312,8 @@ def _mixed(b: Builder, node: Node, x: Tensor, made: Sequence[Table], output: Ten
     taps = [places.shape[1] for places, _ in made]
     outside = any((places < 0).any() for places, _ in made)
     b.draw(
-        RESIZE, output, [x], tables, integers=taps,
-        numbers={"outside": number(node, "extrapolation_value", 0.0)},
+        RESIZE, output, [x], tables,
+        numbers={"taps": taps, "outside": number(node, "extrapolation_value", 0.0)},
         constants={"ONE": int(taps == [1, 1]), "OUTSIDE": int(outside)},
         fetches=4 * taps[0] * (taps[1] + 1),
     )  # fmt: skip

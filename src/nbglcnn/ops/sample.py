@@ -29,7 +29,6 @@ from nbglcnn.ops.sampling import (
     MODES,
     PADDINGS,
     bins_of,
-    box_integers,
     box_numbers,
     boxes_in,
 )
@@ -37,12 +36,14 @@ from nbglcnn.ops.scatter import MOST_READS
 from nbglcnn.ops.strided import by_element
 from nbglcnn.plan import Along
 
-COL2IM = by_element("col2im")
+COL2IM = by_element(
+    "col2im", "ivec3 kernel, stride, dilation, padding, counts; int taps, windows, rows"
+)
 ROI_ALIGN = Kernel(
     "roi_align",
     "".join([shader("nan.glsl"), boxes_in(1), shader("roi_align.glsl"), shader("pixels.glsl")]),
     pixel=False,
-    slots=BOX_SLOTS,
+    slots=f"{BOX_SLOTS}; int begin, end, last",
 )
 
 
@@ -109,8 +110,10 @@ def _col2im(b: Builder, node: Node) -> None:
     taps, rows = math.prod(window), image[-2] if len(image) > 1 else 1
     b.draw(
         COL2IM, b.output(node.outputs[0]), [b.stored(node.inputs[0])],
-        integers=[*window, taps, *strides, 0, *dilations, 0, *before, 0, *counts,
-                  math.prod(counts), rows],
+        numbers={
+            "kernel": window, "stride": strides, "dilation": dilations, "padding": before,
+            "counts": counts, "taps": taps, "windows": math.prod(counts), "rows": rows,
+        },
         fetches=16 * taps,
     )  # fmt: skip
 
@@ -185,8 +188,9 @@ def _boxes(b: Builder, node: Node) -> None:
         written = b.output(node.outputs[0], layout) if last else b.scratch(layout)
         b.draw(
             ROI_ALIGN, written, [*inputs, *done],
-            integers=[*box_integers(node), 0, begin, begin + at_once, int(last)],
-            numbers=box_numbers(node),
+            numbers={
+                **box_numbers(node), "begin": begin, "end": begin + at_once, "last": int(last),
+            },
             constants={"LARGEST": _largest(node), "FURTHER": int(begin > 0)},
             fetches=pixels * (4 * math.prod(each) + 5),
         )  # fmt: skip

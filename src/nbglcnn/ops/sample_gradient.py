@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -28,28 +29,31 @@ from nbglcnn.ops.rules import Rules
 from nbglcnn.ops.sampling import (
     BOX_SLOTS,
     GRID,
+    GRID_SLOTS,
     bins_of,
-    box_integers,
     box_numbers,
     boxes_in,
     grid_constants,
-    grid_integers,
     grid_mode,
+    grid_numbers,
     grid_taps,
 )
 from nbglcnn.ops.strided import by_element
 
 PIXELS = shader("pixels.glsl")
-SAMPLES = Kernel("grid_sample", GRID + shader("grid_sample.glsl") + PIXELS, pixel=False)
-COORDINATES = Kernel(
-    "grid_coordinates", GRID + shader("grid_coordinates.glsl") + PIXELS, pixel=False
-)
-BOUNDS = Kernel("grid_bounds", GRID + shader("grid_bounds.glsl") + PIXELS, pixel=False)
-GATHERED = Kernel(
-    "grid_sample_gradient", GRID + shader("grid_sample_gradient.glsl") + PIXELS, pixel=False
-)
-_SHARES = by_element("roi_shares", BOX_SLOTS)
-SHARES = Kernel(_SHARES.name, boxes_in(0) + _SHARES.text, pixel=False, slots=BOX_SLOTS)
+
+
+def _of_grid(name: str, slots: str = "") -> Kernel:
+    text = GRID + shader(f"{name}.glsl") + PIXELS
+    return Kernel(name, text, pixel=False, slots=GRID_SLOTS + slots)
+
+
+TILES = "; ivec2 across; int tiles"
+SAMPLES, COORDINATES = _of_grid("grid_sample"), _of_grid("grid_coordinates")
+BOUNDS = _of_grid("grid_bounds", TILES)
+GATHERED = _of_grid("grid_sample_gradient", f"{TILES}, begin, end")
+_SHARES = by_element("roi_shares", f"{BOX_SLOTS}; int axis, size")
+SHARES = replace(_SHARES, text=boxes_in(0) + _SHARES.text)
 # Samples along a side of tiles and of large ones: pixels skip those of which no sample reads them.
 SMALL, LARGE = 4, 16
 MOST_LOOKS = 2**32  # at large tiles, altogether: seconds on a small graphics card
@@ -127,7 +131,7 @@ def draw_samples(b: Builder, node: Node, inputs: Sequence[Tensor], output: Tenso
     spatial, axis = b.shape(node.inputs[0])[2:], integer(node, "axis", -1)
     b.draw(
         SAMPLES, output, inputs,
-        integers=grid_integers(node, spatial, b.shape(node.outputs[0])[-2]),
+        numbers=grid_numbers(node, spatial),
         constants={**grid_constants(node, len(spatial)), "AXIS": axis},
         fetches=math.prod(output.layout.block) * (grid_taps(node) ** len(spatial) + 2),
     )  # fmt: skip
@@ -167,20 +171,20 @@ def _draw_gathered(b: Builder, node: Node) -> None:
     spatial = size[2:]
     constants = grid_constants(node, len(spatial))
     n, _, h, w = nchw_of(samples)
-    numbers = grid_integers(node, spatial, spatial[-2])
+    numbers = grid_numbers(node, spatial)
     tiles, large = _tiles(samples, SMALL), _tiles(samples, LARGE)
     count = math.prod(large)
-    numbers += [tiles[1], large[1], math.prod(tiles), 0]
     sides = {"SMALL": SMALL, "LARGE": LARGE}
     coordinates = b.scratch(b.layout((n, 4, h, w), (1, 1, 1)))
     b.draw(
-        COORDINATES, coordinates, [b.stored(node.inputs[1])], integers=numbers,
+        COORDINATES, coordinates, [b.stored(node.inputs[1])], numbers=numbers,
         constants=constants, fetches=12,
     )  # fmt: skip
+    numbers = {**numbers, "across": (tiles[1], large[1]), "tiles": math.prod(tiles)}
     channels = 8 if len(spatial) == 3 else 4
     bounds = b.scratch(b.layout((n, channels, 1, math.prod(tiles) + count), (1, 1, 1)))
     b.draw(
-        BOUNDS, bounds, [coordinates], integers=numbers, constants={**constants, **sides},
+        BOUNDS, bounds, [coordinates], numbers=numbers, constants={**constants, **sides},
         fetches=2 * SMALL * SMALL,
     )  # fmt: skip
     dy, layout = b.tensor(node.inputs[0], nchw_of(samples)), b.layout(nchw_of(size))
@@ -192,7 +196,7 @@ def _draw_gathered(b: Builder, node: Node) -> None:
         written = b.output(node.outputs[0], layout) if end == count else b.scratch(layout)
         b.draw(
             GATHERED, written, [dy, coordinates, bounds, *done],
-            integers=[*numbers, begin, end],
+            numbers={**numbers, "begin": begin, "end": end},
             constants={**constants, **sides, "FURTHER": int(begin > 0)},
             fetches=pixels * (end - begin + 4 * SMALL * SMALL),
         )  # fmt: skip
@@ -213,8 +217,11 @@ def _shares_shape(facts: Facts, node: Node) -> list[Shape]:
 def _draw_shares(b: Builder, node: Node) -> None:
     b.draw(
         SHARES, b.output(node.outputs[0]), [b.stored(node.inputs[0])],
-        integers=[*box_integers(node), 0, 1 - integer(node, "axis", 0), integer(node, "size", 0)],
-        numbers=box_numbers(node), fetches=32,
+        numbers={
+            **box_numbers(node),
+            **{"axis": 1 - integer(node, "axis", 0), "size": integer(node, "size", 0)},
+        },
+        fetches=32,
     )  # fmt: skip
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from nbglcnn.graph import Node
 from nbglcnn.lowering.glsl import shader
+from nbglcnn.lowering.slots import Number
 from nbglcnn.ops.operator import Shape, integer, number, text
 
 MODES = ("nearest", "linear", "cubic")  # their numbers are grid_places.glsl's MODE
 PADDINGS = ("zeros", "border", "reflection")  # and PADDING
 GRID = shader("grid_places.glsl")
+GRID_SLOTS = "ivec3 size; int aligned, axes, first, last"
 
 
 def grid_mode(node: Node) -> int:
@@ -27,11 +29,16 @@ def grid_constants(node: Node, axes: int) -> dict[str, int]:
     return {"MODE": grid_mode(node), "PADDING": padding, "DEPTH": int(axes == 3)}
 
 
-def grid_integers(node: Node, spatial: Shape, rows: int) -> list[int]:
-    """Its i[0] and i[1] for maps of this size; `rows` are those of a slice of what is drawn."""
+def grid_numbers(node: Node, spatial: Shape) -> dict[str, Number]:
+    """The numbers of GRID_SLOTS for maps of this size."""
     mode, axes = grid_mode(node), len(spatial)
-    first, last = -(mode == 2), mode
-    return [*[1] * (3 - axes), *spatial, integer(node, "align_corners", 0), rows, axes, first, last]
+    return {
+        "size": (*[1] * (3 - axes), *spatial),
+        "aligned": integer(node, "align_corners", 0),
+        "axes": axes,
+        "first": -(mode == 2),
+        "last": mode,
+    }
 
 
 def boxes_in(tensor: int) -> str:
@@ -39,7 +46,7 @@ def boxes_in(tensor: int) -> str:
     return f"#define BOXES x{tensor}, u.x[{tensor}]\n{shader('roi_lines.glsl')}"
 
 
-BOX_SLOTS = "float scale, shift, least"
+BOX_SLOTS = "ivec2 bins; int samples; float scale, shift, least"
 
 
 def bins_of(node: Node) -> tuple[int, int]:
@@ -47,16 +54,13 @@ def bins_of(node: Node) -> tuple[int, int]:
     return integer(node, "output_height", 1), integer(node, "output_width", 1)
 
 
-def box_integers(node: Node) -> list[int]:
-    """What roi_lines.glsl wants in i[0], but for its last number."""
-    return [*bins_of(node), integer(node, "sampling_ratio", 0)]
-
-
-def box_numbers(node: Node) -> dict[str, float]:
+def box_numbers(node: Node) -> dict[str, Number]:
     """The numbers of BOX_SLOTS."""
     aligned = text(node, "coordinate_transformation_mode", "half_pixel") == "half_pixel"
     # A box of the older way is at least a pixel wide; else there may be none of it.
     return {
+        "bins": bins_of(node),
+        "samples": integer(node, "sampling_ratio", 0),
         "scale": number(node, "spatial_scale", 1.0),
         "shift": 0.5 if aligned else 0.0,
         "least": -3e38 if aligned else 1.0,

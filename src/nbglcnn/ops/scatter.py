@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from nbglcnn.graph import Array, Node
 from nbglcnn.lowering.builder import Builder
-from nbglcnn.lowering.glsl import shader
+from nbglcnn.lowering.glsl import Kernel, shader
+from nbglcnn.lowering.slots import Number
 from nbglcnn.ops import scatter_gradient as gradients
 from nbglcnn.ops.operator import (
     Facts,
@@ -25,10 +26,12 @@ from nbglcnn.ops.reach import Linked, everything, local
 from nbglcnn.ops.strided import PLACES, by_element, whole
 from nbglcnn.plan import Recipe
 
-SCATTER = by_element("scatter")
+# Both of scatter.glsl.
+ELEMENTS = by_element("scatter", "int begin, end, count, axis; ivec3 axes[6]")
+SLICES = by_element("scatter", "int begin, end, inner, each; ivec2 axes[6]")
 NAN = shader("nan.glsl")
 JOINS = ("none", "add", "mul", "max", "min")  # their numbers are scatter.glsl's JOIN
-MOST_AXES = 6  # the uniforms u.i[2..7] hold them
+MOST_AXES = 6  # that a kernel has slots for
 MOST_READS = 2**32  # indices read altogether: seconds on a small graphics card
 
 
@@ -70,9 +73,9 @@ def _elements_problem(facts: Facts, node: Node) -> str | None:
 def _elements(b: Builder, node: Node) -> None:
     shape, indices = b.shape(node.inputs[0]), whole(b.shape(node.inputs[1]))
     axis = axis_of(b, node, 0)
-    axes = zip(shape, indices.sizes, indices.strides, strict=True)
-    words = [word for a in axes for word in (*a, 0)]
-    _in_parts(b, node, indices.sizes[axis], PLACES, [len(shape), axis], words, elements=True)
+    axes = tuple(zip(shape, indices.sizes, indices.strides, strict=True))
+    numbers: dict[str, Number] = {"count": len(shape), "axis": axis, "axes": axes}
+    _in_parts(b, node, indices.sizes[axis], PLACES, ELEMENTS, numbers)
 
 
 def _slices_problem(facts: Facts, node: Node) -> str | None:
@@ -108,10 +111,10 @@ def _slices(b: Builder, node: Node) -> None:
     if known:
         arguments = {"strides": strides, "lengths": lengths}
         weights.append(b.weight(Recipe("updates", (node.inputs[1],), arguments)))
-    axes = zip(strides, lengths, strict=True)
-    words = [indices[-1], 0, 0, 0, *(word for a in axes for word in (*a, 0, 0))]
+    axes = tuple(zip(strides, lengths, strict=True))
+    numbers: dict[str, Number] = {"inner": inner, "each": indices[-1], "axes": axes}
     most = rows if known else PLACES // (1 + indices[-1])
-    _in_parts(b, node, rows, most, [inner, 0], words, weights, each=indices[-1])
+    _in_parts(b, node, rows, most, SLICES, numbers, weights, each=indices[-1])
 
 
 def _in_parts(
@@ -119,22 +122,22 @@ def _in_parts(
     node: Node,
     rows: int,
     most: int,
-    sizes: Sequence[int],
-    words: Sequence[int],
+    kernel: Kernel,
+    numbers: Mapping[str, Number],
     weights: Sequence[int] = (),
     *,
     each: int = 1,
-    elements: bool = False,
 ) -> None:
     """Passes that look through `most` rows of `each` indices, one after the other."""
     data, indices, updates = (b.stored(name) for name in node.inputs)
-    constants = {"JOIN": _join(node), "ELEMENTS": int(elements), "TABLE": int(bool(weights))}
+    elements = int(kernel is ELEMENTS)
+    constants = {"JOIN": _join(node), "ELEMENTS": elements, "TABLE": int(bool(weights))}
     for begin in range(0, max(rows, 1), max(most, 1)):
         end = min(begin + most, rows)
         written = b.output(node.outputs[0]) if end == rows else b.scratch(data.layout)
         b.draw(
-            SCATTER, written, [data, indices, updates], weights,
-            integers=[*sizes, begin, end, *words], constants=constants, parts=[NAN],
+            kernel, written, [data, indices, updates], weights,
+            numbers={**numbers, "begin": begin, "end": end}, constants=constants, parts=[NAN],
             fetches=48 if weights else 32 * (1 + (end - begin) * each),
         )  # fmt: skip
         data = written

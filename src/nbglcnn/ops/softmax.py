@@ -23,7 +23,7 @@ from nbglcnn.ops.reduce import extreme_index, index_steps, lying_for, reduce_fra
 from nbglcnn.ops.rules import Rules
 from nbglcnn.plan import Bounds, Explains
 
-HARDMAX = Kernel("hardmax", shader("hardmax.glsl"))
+HARDMAX = Kernel("hardmax", shader("hardmax.glsl"), slots="ivec4 steps")
 SOFTMAX = "vec4 combine(vec4 v, vec4 top, vec4 total) { return power(v - top) / total; }"
 LOG_SOFTMAX = "vec4 combine(vec4 v, vec4 top, vec4 total) { return v - top - logarithm(total); }"
 
@@ -59,7 +59,7 @@ def _hardmax(b: Builder, node: Node) -> None:
     chosen = extreme_index(b, x, axis)
     output = b.scratch(tensor.layout)
     steps = index_steps(tensor.layout.nchw, axes)
-    b.draw(HARDMAX, output, [chosen], integers=steps, parts=[SELECT])
+    b.draw(HARDMAX, output, [chosen], numbers={"steps": steps}, parts=[SELECT])
     b.bind(node.outputs[0], output)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from nbglcnn.graph import Node
 from nbglcnn.layout import NCHW, nchw_of
@@ -22,9 +22,10 @@ from nbglcnn.ops.operator import (
 )
 from nbglcnn.ops.reach import mixing
 from nbglcnn.ops.rules import Rules
-from nbglcnn.ops.strided import PLACES, STRIDED, View, axis_words, by_element, whole
+from nbglcnn.ops.strided import PLACES, STRIDED, View, by_element, strided_numbers, whole
 
-RANK, RANKED = by_element("rank"), by_element("ranked")
+RANK = by_element("rank", "int length, inner, smallest, begin, end")
+RANKED = by_element("ranked", "int length, inner, kept, begin, end")
 NAN = shader("nan.glsl")
 MOST_READS = 2**32  # comparisons: seconds on a small graphics card
 
@@ -57,8 +58,9 @@ def _top_k(b: Builder, node: Node) -> None:
     shape, axis, (chosen, _) = b.shape(node.inputs[0]), axis_of(b, node, -1), _shape(b, node)
     x, length, inner = b.stored(node.inputs[0]), shape[axis], math.prod(shape[axis + 1 :])
     smallest = 1 - integer(node, "largest", 1)
-    ranks = _in_parts(b, RANK, x, x.layout.nchw, [length, inner, smallest], parts=[NAN])
-    places = _in_parts(b, RANKED, ranks, nchw_of(chosen), [length, inner, chosen[axis]])
+    numbers = {"length": length, "inner": inner}
+    ranks = _in_parts(b, RANK, x, x.layout.nchw, {**numbers, "smallest": smallest}, parts=[NAN])
+    places = _in_parts(b, RANKED, ranks, nchw_of(chosen), {**numbers, "kept": chosen[axis]})
     values, indices = (*node.outputs, "")[:2]
     if indices:
         b.bind(indices, places)
@@ -66,9 +68,10 @@ def _top_k(b: Builder, node: Node) -> None:
         strides = whole(shape).strides
         still = tuple(0 if k == axis else stride for k, stride in enumerate(strides))
         view = View(chosen, still).simple()
-        numbers = [0, len(view.sizes), inner, length, *axis_words(view)]
-        output = b.output(values)
-        b.draw(STRIDED, output, [x, places], integers=numbers, constants={"INDEXED": 1}, fetches=32)
+        b.draw(
+            STRIDED, b.output(values), [x, places], numbers=strided_numbers(view, inner, length),
+            constants={"INDEXED": 1}, fetches=32,
+        )  # fmt: skip
 
 
 def _in_parts(
@@ -76,11 +79,11 @@ def _in_parts(
     kernel: Kernel,
     x: Tensor,
     nchw: NCHW,
-    integers: Sequence[int],
+    numbers: Mapping[str, int],
     parts: Sequence[str] = (),
 ) -> Tensor:
     """A kernel that looks at all places along an axis, so many in each pass."""
-    length, done = integers[0], None
+    length, done = numbers["length"], None
     for begin in range(0, max(length, 1), PLACES):
         end = min(begin + PLACES, length)
         made = b.scratch(b.layout(nchw))
@@ -88,7 +91,7 @@ def _in_parts(
             kernel,
             made,
             [x] if done is None else [x, done],
-            integers=[*integers, 0, begin, end],
+            numbers={**numbers, "begin": begin, "end": end},
             constants={"GOES_ON": int(done is not None)},
             parts=parts,
             fetches=16 * (end - begin),

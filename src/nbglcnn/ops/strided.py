@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from nbglcnn.layout import NCHW, Layout
 from nbglcnn.lowering.builder import Builder, Tensor
 from nbglcnn.lowering.glsl import ROUNDS, Kernel, shader
+from nbglcnn.lowering.slots import Number
 from nbglcnn.ops.operator import Shape
 from nbglcnn.plan import Move
 
@@ -19,11 +20,12 @@ def by_element(name: str, slots: str = "") -> Kernel:
     return Kernel(name, "".join(parts), pixel=False, slots=slots)
 
 
-STRIDED = by_element("strided")
-AFFINE = by_element("affine")
-AFFINE_TEXEL = Kernel("affine_texel", shader("affine_texel.glsl"))
+STRIDED = by_element("strided", "int offset, axes, stride, length; ivec4 pairs[7]")
+STEPS = "ivec4 first, steps[4]"
+AFFINE = by_element("affine", STEPS)
+AFFINE_TEXEL = Kernel("affine_texel", shader("affine_texel.glsl"), slots=STEPS)
 PLACES = ROUNDS // 16  # that each element looks at: a fragment of a kernel by_element has up to 16
-MOST_AXES = 14  # that do not merge with a neighbour; the uniforms u.i[1..7] hold two each
+MOST_AXES = 14  # that do not merge with a neighbour: strided.glsl has 7 pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,22 +111,26 @@ def gather(
     assert len(view.sizes) <= MOST_AXES, view
     steps = affine(tensor.layout.nchw, layout.nchw, view) if b.target.fast_kernels else None
     if steps is None:
-        numbers = [view.offset, len(view.sizes), 0, 0, *axis_words(view)]
-        b.draw(STRIDED, output, [tensor], integers=numbers, constants={"INDEXED": 0}, fetches=16)
+        numbers = strided_numbers(view)
+        b.draw(STRIDED, output, [tensor], numbers=numbers, constants={"INDEXED": 0}, fetches=16)
         return output
     # With a single channel every step along c is as good as any: only the first lane is kept.
     channels = layout.nchw[1] == 1 or steps[2] == (0, 1, 0, 0)
     texel = channels and all(step[1] % 4 == 0 for k, step in enumerate(steps) if k != 2)
-    numbers = [word for step in steps for word in step]
     kernel, fetches = (AFFINE_TEXEL, 4) if texel else (AFFINE, 16)
-    b.draw(kernel, output, [tensor], integers=numbers, fetches=fetches)
+    first, *others = steps
+    numbers = {"first": first, "steps": others}
+    b.draw(kernel, output, [tensor], numbers=numbers, fetches=fetches)
     return output
 
 
-def axis_words(view: View) -> list[int]:
-    """What strided.glsl wants to know of each axis."""
-    axes = zip(view.sizes, view.strides, strict=True)
-    return [word for size, stride in axes for word in (size, stride)]
+def strided_numbers(view: View, stride: int = 0, length: int = 0) -> dict[str, Number]:
+    """The numbers of STRIDED; `stride` and `length` are those of an INDEXED axis."""
+    axes = [*zip(view.sizes, view.strides, strict=True)]
+    axes += [(0, 0)] * (len(axes) % 2)
+    pairs = [(*one, *other) for one, other in zip(axes[::2], axes[1::2], strict=True)]
+    numbers = {"offset": view.offset, "axes": len(view.sizes), "stride": stride, "length": length}
+    return {**numbers, "pairs": pairs}
 
 
 def affine(source: NCHW, nchw: NCHW, view: View) -> list[tuple[int, ...]] | None:

@@ -24,7 +24,7 @@ from nbglcnn.ops.reach import everything
 from nbglcnn.ops.strided import PLACES, by_element
 from nbglcnn.ops.window import three, window_problem
 
-UNPOOL = by_element("unpool")
+UNPOOL = by_element("unpool", "ivec3 size, kernel, stride, padding; int height, count, rows")
 MOST_READS = 2**26  # where every output element looks through all indices; a second or so
 
 
@@ -107,10 +107,11 @@ def _draw(b: Builder, node: Node) -> None:
     count = math.prod(b.shape(node.inputs[0]))
     b.draw(
         UNPOOL, output, [x, indices],
-        integers=[
-            *three(counted, 1), three(spatial, 1)[1], *three(kernel, 1), count,
-            *three(strides, 1), height, *three(pads[: len(spatial)], 0),
-        ],
+        numbers={
+            "size": three(counted, 1), "height": three(spatial, 1)[1], "kernel": three(kernel, 1),
+            "count": count, "stride": three(strides, 1), "rows": height,
+            "padding": three(pads[: len(spatial)], 0),
+        },
         constants={"WINDOWS": int(windows)},
         fetches=16 * (math.prod(-(-k // s) for k, s in zip(kernel, strides, strict=True))
                       if windows else count),

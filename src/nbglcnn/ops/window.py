@@ -6,7 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nbglcnn.graph import Node
+from nbglcnn.lowering.slots import Number
 from nbglcnn.ops.operator import Facts, Shape, integer, integers, text
+
+# Of kernels with a window: over rows and columns, and what depth.glsl wants.
+SLOTS = "ivec2 kernel, stride, dilation, padding; ivec4 deep; int slices, height, rows"
 
 
 def three(values: Shape, filling: int) -> Shape:
@@ -45,12 +49,18 @@ class Window:
         """Whether it slides over volumes (depth, height, width)."""
         return len(self.kernel) == 3
 
-    def depth(self, spatial: Shape) -> list[int]:
-        """What depth.glsl wants in i[4] and i[5] of a window over an input of this size."""
-        if not self.deep:
-            return []
-        along = (self.kernel[0], self.strides[0], self.dilations[0], self.begins[0])
-        return [*along, spatial[0], spatial[1], self.output[1]]
+    def numbers(self, spatial: Shape) -> dict[str, Number]:
+        """The numbers of SLOTS for an input of this size."""
+        plane = self.plane()
+        deep, slices, height, rows = (0, 0, 0, 0), 0, 0, 0
+        if self.deep:
+            deep = (self.kernel[0], self.strides[0], self.dilations[0], self.begins[0])
+            slices, height, rows = spatial[0], spatial[1], self.output[1]
+        return {
+            **{"kernel": plane.kernel, "stride": plane.strides},
+            **{"dilation": plane.dilations, "padding": plane.begins},
+            **{"deep": deep, "slices": slices, "height": height, "rows": rows},
+        }
 
 
 def _spans(kernel: Shape, dilations: Shape) -> Shape:

@@ -5,19 +5,15 @@
 // x0 is what is transformed, x1 the value before this bend (the same, but for the last of several stages), `table` has a
 // texel for each group of four channels (0: not bent; of an injected array the channel's place in it, from 1),
 // `array` the elements of an injected array. RESHAPED: the value is shown, and bent, in another nchw than it lies in.
+// u_shown: n, c, h, w in which the value is shown; u_injected: channels of the array.
 #ifndef TRANSFORM
-#define TRANSFORM u.i[0].x
-#define ONE_CHANNEL u.i[0].z  // of a preview, whose output is this channel alone; else -1
+#define TRANSFORM u_transform
+#define ONE_CHANNEL u_one_channel  // of a preview, whose output is this channel alone; else -1
 #endif
-#define STAGE u.i[0].y
-#define ONE_EXAMPLE u.i[0].w
-#define SHOWN u.i[1]  // n, c, h, w in which the value is shown
-#define INJECTED u.i[2].x  // channels of the array
-#define P0 u.f[0].x
-#define P1 u.f[0].y
-#define P2 u.f[0].z
-#define P3 u.f[0].w
-#define MIX u.f[2].x
+#define P0 u_parameters(0).x
+#define P1 u_parameters(0).y
+#define P2 u_parameters(0).z
+#define P3 u_parameters(0).w
 
 bool is_affine() {
   return TRANSFORM == TRANSLATE || TRANSFORM == SCALE || TRANSFORM == ROTATE || TRANSFORM == FLIP_H || TRANSFORM == FLIP_V;
@@ -26,7 +22,7 @@ bool is_blur() { return TRANSFORM == BLUR || TRANSFORM == SHARPEN; }
 // What is a weighted mean along x in the first stage, and along y in the second.
 bool is_mean() { return is_blur() || TRANSFORM == PIXELATE; }
 // Whether x0 is what the first stage has made of a preview's channel.
-bool is_alone() { return ONE_CHANNEL >= 0 && STAGE == 1; }
+bool is_alone() { return ONE_CHANNEL >= 0 && u_stage == 1; }
 bool is_morphology() { return TRANSFORM == ERODE || TRANSFORM == DILATE; }
 
 // Cosine and sine of an angle in degrees; exact for quarter turns, and as exact as float32 elsewhere, which the
@@ -42,7 +38,7 @@ vec2 turn(float degrees) {
 
 // Where an affine transform's pixel comes from, (x, y) in pixels.
 vec2 origin_of(vec2 at) {
-  vec2 size = vec2(SHOWN.wz), middle = (size - 1.0) / 2.0, d = at - middle;
+  vec2 size = vec2(u_shown.wz), middle = (size - 1.0) / 2.0, d = at - middle;
   if (TRANSFORM == TRANSLATE) return at - vec2(P0, P1) * size;
   if (TRANSFORM == SCALE) return middle + d / P0;
   if (TRANSFORM == FLIP_H) return vec2(size.x - 1.0 - at.x, at.y);
@@ -79,23 +75,23 @@ float noise_at(int index, int seed) {
 
 // A random number for a pixel of an example, whatever the channel.
 float salted(float x, int n, int y, int xx) {
-  float drawn = uniform_of(seeded((n * SHOWN.z + y) * SHOWN.w + xx, int(P1)));
+  float drawn = uniform_of(seeded((n * u_shown.z + y) * u_shown.w + xx, int(P1)));
   return drawn < P0 / 2.0 ? 0.0 : drawn < P0 ? 1.0 : x;
 }
 
 // Whether a square of P2 pixels around P0 widths and P1 heights has a pixel. Where its edge falls on the middle of one,
 // up to rounding, all devices go one way.
 bool is_covered(int y, int x) {
-  vec2 corner = floor(vec2(P0, P1) * vec2(SHOWN.wz) - P2 / 2.0 + 0.5 + 1.0 / 1024.0), at = vec2(x, y);
+  vec2 corner = floor(vec2(P0, P1) * vec2(u_shown.wz) - P2 / 2.0 + 0.5 + 1.0 / 1024.0), at = vec2(x, y);
   return all(greaterThanEqual(at, corner)) && all(lessThan(at, corner + P2));
 }
 
-int place_of(int n, int c, int y, int x) { return ((n * SHOWN.y + c) * SHOWN.z + y) * SHOWN.w + x; }
+int place_of(int n, int c, int y, int x) { return ((n * u_shown.y + c) * u_shown.z + y) * u_shown.w + x; }
 
 // Four channels from c on, or with RESHAPED one.
 vec4 read(int n, int c, int y, int x) {
 #ifdef RESHAPED
-  return vec4(flat_element(x0, u.x[0], is_alone() ? y * SHOWN.w + x : place_of(n, c, y, x)), 0.0, 0.0, 0.0);
+  return vec4(flat_element(x0, u.x[0], is_alone() ? y * u_shown.w + x : place_of(n, c, y, x)), 0.0, 0.0, 0.0);
 #else
   vec4 v = texel(x0, u.x[0], is_alone() ? ivec4(0, 0, y, x) : ivec4(n, c >> 2, y, x));
   return ONE_CHANNEL < 0 ? v : vec4(lane(v, is_alone() ? 0 : c & 3), 0.0, 0.0, 0.0);
@@ -117,7 +113,7 @@ vec4 in_table(int c) {
 }
 
 float in_array(int n, int place, int y, int x) {
-  int index = ((n * INJECTED + place) * SHOWN.z + y) * SHOWN.w + x, width = textureSize(array, 0).x, t = index >> 2;
+  int index = ((n * u_injected + place) * u_shown.z + y) * u_shown.w + x, width = textureSize(array, 0).x, t = index >> 2;
   return lane(fetch(array, ivec3(t - quotient(t, width) * width, quotient(t, width), 0)), index & 3);
 }
 
@@ -140,7 +136,7 @@ float of_one(float x, float old, int n, int c, int y, int xx) {
   if (TRANSFORM == SALT_AND_PEPPER) return salted(x, n, y, xx);
   if (TRANSFORM == OCCLUDE) return is_covered(y, xx) ? P3 : x;
   if (TRANSFORM == NOISE) return x + P0 * noise_at(place_of(n, c, y, xx), int(P1));
-  if (TRANSFORM == SHARPEN && STAGE == 1) return old + P0 * (old - x);
+  if (TRANSFORM == SHARPEN && u_stage == 1) return old + P0 * (old - x);
   if (TRANSFORM == DIFFERENCE) return x - old;
 #ifdef CUSTOM
   if (TRANSFORM == GLSL) return custom(x, n, c, y, xx);
@@ -151,7 +147,7 @@ float of_one(float x, float old, int n, int c, int y, int xx) {
 // Four channels from c on (with RESHAPED one) of one pixel. One read in one loop for all transforms: calls are inlined,
 // and each copy of the index arithmetic takes long to compile.
 vec4 bent(int n, int c, int y, int x) {
-  if (n >= SHOWN.x || y >= SHOWN.z || x >= SHOWN.w) return vec4(0.0);  // of a block that the map ends in
+  if (n >= u_shown.x || y >= u_shown.z || x >= u_shown.w) return vec4(0.0);  // of a block that the map ends in
   int radius = 0, taps = 1, block = TRANSFORM == PIXELATE ? int(P0) : 1;
   float sigma = TRANSFORM == SHARPEN ? P1 : P0;
   vec2 from = vec2(0.0);
@@ -169,7 +165,7 @@ vec4 bent(int n, int c, int y, int x) {
     taps = 3;
   } else if (is_affine()) {
     taps = 4;
-    from = clamp(origin_of(vec2(x, y)), vec2(-2.0), vec2(SHOWN.wz) + 1.0);
+    from = clamp(origin_of(vec2(x, y)), vec2(-2.0), vec2(u_shown.wz) + 1.0);
   }
   ivec2 corner = ivec2(floor(from));
   vec2 part = from - vec2(corner);
@@ -183,17 +179,17 @@ vec4 bent(int n, int c, int y, int x) {
     if (is_blur()) {
       float d = float(k - radius);
       weight = exp(-0.5 * d * d / (sigma * sigma));
-      at += STAGE == 0 ? ivec2(k - radius, 0) : ivec2(0, k - radius);
-      at = clamp(at, ivec2(0), SHOWN.wz - 1);
+      at += u_stage == 0 ? ivec2(k - radius, 0) : ivec2(0, k - radius);
+      at = clamp(at, ivec2(0), u_shown.wz - 1);
     } else if (is_morphology()) {
       ivec2 d = ivec2(k % (2 * radius + 1), k / (2 * radius + 1)) - radius;
       if (!in_ellipse(d.y, d.x, radius)) continue;
       at += d;
     } else if (TRANSFORM == PIXELATE) {
-      at = STAGE == 0 ? ivec2(x / block * block + k, y) : ivec2(x, y / block * block + k);
+      at = u_stage == 0 ? ivec2(x / block * block + k, y) : ivec2(x, y / block * block + k);
     } else if (TRANSFORM == EDGES) {
       ivec2 d = ivec2(k % 3, k / 3) - 1;
-      at = clamp(at + d, ivec2(0), SHOWN.wz - 1);
+      at = clamp(at + d, ivec2(0), u_shown.wz - 1);
       weight = float(d.x * (2 - abs(d.y)));
       below = float(d.y * (2 - abs(d.x)));
     } else if (TRANSFORM == SATURATION) {
@@ -204,7 +200,7 @@ vec4 bent(int n, int c, int y, int x) {
       weight = ((k & 1) == 1 ? part.x : 1.0 - part.x) * (k > 1 ? part.y : 1.0 - part.y);
       if (weight == 0.0) continue;
     }
-    if (any(lessThan(at, ivec2(0))) || any(greaterThanEqual(at, SHOWN.wz))) continue;
+    if (any(lessThan(at, ivec2(0))) || any(greaterThanEqual(at, u_shown.wz))) continue;
     vec4 v = read(n, from_channel, at.y, at.x);
 #ifndef RESHAPED
     if (TRANSFORM == SATURATION && ONE_CHANNEL < 0) v = vec4(lane(v, k));
@@ -224,7 +220,7 @@ vec4 bent(int n, int c, int y, int x) {
   }
   if (TRANSFORM == EDGES) found = sqrt(found * found + down * down) / 4.0;
   if (is_mean()) found /= weights;
-  if (is_mean() && STAGE == 0) return found;
+  if (is_mean() && u_stage == 0) return found;
   vec4 old = before(n, c, y, x), selected = ONE_CHANNEL < 0 ? in_table(c) : vec4(1.0);
 #ifdef RESHAPED
   selected = vec4(lane(selected, c & 3), 0.0, 0.0, 0.0);
@@ -234,7 +230,7 @@ vec4 bent(int n, int c, int y, int x) {
     if (chosen > 0.0) {
       made = TRANSFORM == INJECT ? in_array(n, int(chosen) - 1, y, x)
                                  : of_one(lane(found, k), value, n, c + k, y, x);
-      if (MIX < 1.0) made = value * (1.0 - MIX) + made * MIX;
+      if (u_mix < 1.0) made = value * (1.0 - u_mix) + made * u_mix;
     }
     if (k == 0) found.x = made; else if (k == 1) found.y = made; else if (k == 2) found.z = made; else found.w = made;
 #ifdef RESHAPED
@@ -245,7 +241,7 @@ vec4 bent(int n, int c, int y, int x) {
 }
 
 vec4 pixel(ivec4 at) {
-  if (ONE_CHANNEL >= 0) return bent(ONE_EXAMPLE, ONE_CHANNEL, at.z, at.w);
+  if (ONE_CHANNEL >= 0) return bent(u_one_example, ONE_CHANNEL, at.z, at.w);
 #ifdef RESHAPED
   int lanes = min(u.o.nchw.y - at.y * 4, 4);
   vec4 v = vec4(0.0);
@@ -253,7 +249,7 @@ vec4 pixel(ivec4 at) {
   for (int k = 0; k < lanes; k++) {
     int n = min(at.x, u.o.nchw.x - 1), y = min(at.z, last.x), x = min(at.w, last.y);
     int index = ((n * u.o.nchw.y + at.y * 4 + k) * u.o.nchw.z + y) * u.o.nchw.w + x;
-    ivec4 shown = unravel(SHOWN, index);
+    ivec4 shown = unravel(u_shown, index);
     float e = bent(shown.x, shown.y, shown.z, shown.w).x;
     if (k == 0) v.x = e; else if (k == 1) v.y = e; else if (k == 2) v.z = e; else v.w = e;
   }

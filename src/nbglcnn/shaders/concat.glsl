@@ -1,21 +1,21 @@
 // Up to COUNT inputs one after another along AXIS of the nchw (0 n, 1 c, 2 h, 3 w).
-// i[0]: where each input starts. ALIGNED: along channels all but the last fill whole texels. BLOCKS: and the output
+// u_starts: where each input starts. ALIGNED: along channels all but the last fill whole texels. BLOCKS: and the output
 // is in blocks of 2×2. activate() is what was fused behind it.
 
 int which(int place) {
   int s = 0;
-  if (place >= u.i[0].y) s = 1;
+  if (place >= u_starts.y) s = 1;
 #if COUNT > 2
-  if (place >= u.i[0].z) s = 2;
+  if (place >= u_starts.z) s = 2;
 #endif
 #if COUNT > 3
-  if (place >= u.i[0].w) s = 3;
+  if (place >= u_starts.w) s = 3;
 #endif
   return s;
 }
 
 int start(int s) {
-  return s < 2 ? (s == 0 ? u.i[0].x : u.i[0].y) : (s == 2 ? u.i[0].z : u.i[0].w);
+  return s < 2 ? (s == 0 ? u_starts.x : u_starts.y) : (s == 2 ? u_starts.z : u_starts.w);
 }
 
 #if BLOCKS

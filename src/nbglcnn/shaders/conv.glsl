@@ -2,14 +2,9 @@
 //
 // x0: input, w0: weights as weights.conv_texture packs them, x1: bias, x2: residual to add.
 // A weight column (4 texels) serves all LAYERS pixels of the block, an input texel 16 MACs.
-// i[0] kernel and stride (rows, columns), i[1] dilation and padding, i[2] input channel groups of one
-// convolution group, output channel groups of one, taps, weight rows of one column part; i[3] the first of these
-// input channel groups that this pass adds up, and the one behind the last.
+// u_inputs and u_outputs: channel groups of four of one convolution group; u_taps; u_lines: weight rows of one column
+// part. This pass adds up the input channel groups from u_begin to before u_end.
 
-#define KERNEL u.i[0].xy
-#define STRIDE u.i[0].zw
-#define DILATION u.i[1].xy
-#define PADDING u.i[1].zw
 const int COLUMN_GROUPS = 1024;  // as lowering/weights.py
 
 #if TRANSPOSED
@@ -56,70 +51,70 @@ void main() {
   if (at.x >= 0) {
     Layout l = u.x[0];
     vec2 xs = UNIT(x0), ws = 1.0 / vec2(textureSize(w0, 0).xy);
-    int groups = u.i[2].x;
-    int images = over(at.x, l.block.x), first = images * l.tile.w + over(at.y, u.i[2].y) * groups;
+    int groups = u_inputs;
+    int images = over(at.x, l.block.x), first = images * l.tile.w + over(at.y, u_outputs) * groups;
 #if SHEETS
-    int sheet_groups = u.i[2].w / u.i[2].z, weight_row = at.y % sheet_groups * u.i[2].z;
+    int sheet_groups = u_lines / u_taps, weight_row = at.y % sheet_groups * u_taps;
     float sheet = float(at.y / sheet_groups);
 #else
-    int weight_row = at.y * u.i[2].z;
+    int weight_row = at.y * u_taps;
     const float sheet = 0.0;
 #endif
-    ivec2 high = taps(BEGIN(ROW(at.z), STRIDE.x, PADDING.x), HEIGHT, KERNEL.x, STRIDE.x, DILATION.x, BY);
-    ivec2 wide = taps(BEGIN(at.w, STRIDE.y, PADDING.y), l.nchw.w, KERNEL.y, STRIDE.y, DILATION.y, BX);
+    ivec2 high = taps(BEGIN(ROW(at.z), u_stride.x, u_padding.x), HEIGHT, u_kernel.x, u_stride.x, u_dilation.x, BY);
+    ivec2 wide = taps(BEGIN(at.w, u_stride.y, u_padding.y), l.nchw.w, u_kernel.y, u_stride.y, u_dilation.y, BX);
     float image = float((at.x - images * l.block.x) * l.block.y * l.block.z);
 #if DEPTH
-    for (int kz = 0; kz < DEEP.x; kz++) {
+    for (int kz = 0; kz < u_deep.x; kz++) {
 #if TRANSPOSED
-    int tz = SLICE(at.z) + DEEP.w - kz * DEEP.z + FAR * DEEP.y;
-    if (tz % DEEP.y != 0) continue;
+    int tz = SLICE(at.z) + u_deep.w - kz * u_deep.z + FAR * u_deep.y;
+    if (tz % u_deep.y != 0) continue;
 #else
-    int tz = SLICE(at.z) * DEEP.y - DEEP.w + kz * DEEP.z;
+    int tz = SLICE(at.z) * u_deep.y - u_deep.w + kz * u_deep.z;
 #endif
-    int slice = SOURCE(tz, DEEP.y, 0);
-    if (slice < 0 || slice >= SLICES) continue;
-    int top = slice * HEIGHT, above = kz * KERNEL.x * KERNEL.y;
+    int slice = SOURCE(tz, u_deep.y, 0);
+    if (slice < 0 || slice >= u_slices) continue;
+    int top = slice * HEIGHT, above = kz * u_kernel.x * u_kernel.y;
 #else
     const int top = 0, above = 0;
 #endif
     for (int ky = high.x; ky < high.y; ky++) {
 #if TRANSPOSED
-      int ty = ROW(at.z) + PADDING.x - ky * DILATION.x + FAR * STRIDE.x;
-      if (ty % STRIDE.x != 0) continue;
+      int ty = ROW(at.z) + u_padding.x - ky * u_dilation.x + FAR * u_stride.x;
+      if (ty % u_stride.x != 0) continue;
 #else
-      int ty = ROW(at.z) * STRIDE.x - PADDING.x + ky * DILATION.x;
+      int ty = ROW(at.z) * u_stride.x - u_padding.x + ky * u_dilation.x;
 #endif
-      int r0 = SOURCE(ty, STRIDE.x, 0);
+      int r0 = SOURCE(ty, u_stride.x, 0);
       bool in0 = r0 >= 0 && r0 < HEIGHT;
       vec2 row0 = place(top + clamp(r0, 0, HEIGHT - 1), l.phase.x, l.phase.w, l.block.y, l.block.z);
 #if BY > 1
-      int r1 = SOURCE(ty, STRIDE.x, 1);
+      int r1 = SOURCE(ty, u_stride.x, 1);
       bool in1 = r1 >= 0 && r1 < HEIGHT;
       vec2 row1 = place(top + clamp(r1, 0, HEIGHT - 1), l.phase.x, l.phase.w, l.block.y, l.block.z);
 #endif
 #if BY > 2
-      int r2 = SOURCE(ty, STRIDE.x, 2), r3 = SOURCE(ty, STRIDE.x, 3);
+      int r2 = SOURCE(ty, u_stride.x, 2), r3 = SOURCE(ty, u_stride.x, 3);
       bool in2 = r2 >= 0 && r2 < HEIGHT, in3 = r3 >= 0 && r3 < HEIGHT;
       vec2 row2 = place(top + clamp(r2, 0, HEIGHT - 1), l.phase.x, l.phase.w, l.block.y, l.block.z);
       vec2 row3 = place(top + clamp(r3, 0, HEIGHT - 1), l.phase.x, l.phase.w, l.block.y, l.block.z);
 #endif
       for (int kx = wide.x; kx < wide.y; kx++) {
 #if TRANSPOSED
-        int tx = at.w + PADDING.y - kx * DILATION.y + FAR * STRIDE.y;
-        if (tx % STRIDE.y != 0) continue;
+        int tx = at.w + u_padding.y - kx * u_dilation.y + FAR * u_stride.y;
+        if (tx % u_stride.y != 0) continue;
 #else
-        int tx = at.w * STRIDE.y - PADDING.y + kx * DILATION.y;
+        int tx = at.w * u_stride.y - u_padding.y + kx * u_dilation.y;
 #endif
-        int c0 = SOURCE(tx, STRIDE.y, 0);
+        int c0 = SOURCE(tx, u_stride.y, 0);
         bool on0 = c0 >= 0 && c0 < l.nchw.w;
         vec2 col0 = place(clamp(c0, 0, l.nchw.w - 1), l.phase.y, l.phase.z, l.block.z, 1);
 #if BX > 1
-        int c1 = SOURCE(tx, STRIDE.y, 1);
+        int c1 = SOURCE(tx, u_stride.y, 1);
         bool on1 = c1 >= 0 && c1 < l.nchw.w;
         vec2 col1 = place(clamp(c1, 0, l.nchw.w - 1), l.phase.y, l.phase.z, l.block.z, 1);
 #endif
 #if BX > 2
-        int c2 = SOURCE(tx, STRIDE.y, 2), c3 = SOURCE(tx, STRIDE.y, 3);
+        int c2 = SOURCE(tx, u_stride.y, 2), c3 = SOURCE(tx, u_stride.y, 3);
         bool on2 = c2 >= 0 && c2 < l.nchw.w, on3 = c3 >= 0 && c3 < l.nchw.w;
         vec2 col2 = place(clamp(c2, 0, l.nchw.w - 1), l.phase.y, l.phase.z, l.block.z, 1);
         vec2 col3 = place(clamp(c3, 0, l.nchw.w - 1), l.phase.y, l.phase.z, l.block.z, 1);
@@ -177,15 +172,15 @@ void main() {
         p2 = (p2 + 0.5) * xs, p3 = (p3 + 0.5) * xs;
 #endif
         // Runs of channel groups between which neither the tile row nor the weight column part changes.
-        for (int g = u.i[3].x; g < u.i[3].y;) {
+        for (int g = u_begin; g < u_end;) {
           int tile = first + g, line = quotient(tile, l.tile.z), column = tile - line * l.tile.z;
           int part = g / COLUMN_GROUPS;
-          int run = min(min(u.i[3].y - g, l.tile.z - column), (part + 1) * COLUMN_GROUPS - g);
+          int run = min(min(u_end - g, l.tile.z - column), (part + 1) * COLUMN_GROUPS - g);
           vec2 shift = vec2(column * l.tile.x, line * l.tile.y) * xs;
           float step = float(l.tile.x) * xs.x;
           vec3 q = vec3(
             (float((g - part * COLUMN_GROUPS) * 4) + 0.5) * ws.x,
-            (float(part * u.i[2].w + weight_row + above + ky * KERNEL.y + kx) + 0.5) * ws.y, sheet);
+            (float(part * u_lines + weight_row + above + ky * u_kernel.y + kx) + 0.5) * ws.y, sheet);
           for (int k = 0; k < run; k++) {
             vec4 q0 = FETCH(w0, q);
 #if !DEPTHWISE

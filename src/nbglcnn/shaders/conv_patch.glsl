@@ -3,7 +3,7 @@
 // a multiple of the stride are the same thing for each phase: TAPS_Y × TAPS_X taps, stride 1, kernel flipped.
 //
 // x0: input in blocks of 2×2 too, w0: weights (weights.conv_texture), x1: bias, x2: residual.
-// i[0] kernel and stride, i[1] (1, 1) and padding, i[2] as in conv.glsl.
+// The numbers are those of conv.glsl.
 // TAPS_Y rows of taps are unrolled; STEP is the distance of the block's pixels in the input, EVERY that of the rows
 // of taps: a kernel of 4 rows and stride 2 goes over its even rows, of which both pixels together need 3 input rows,
 // and then over its odd ones. PLAIN says that the input has no phases, GROUPED that there are several groups; BEFORE
@@ -14,9 +14,6 @@
 // of tiles, 2 where their weights lie in several column parts. POINT says that the kernel is 1×1 and moves nothing: the
 // block is read from where it is written.
 
-#define KERNEL u.i[0].xy
-#define STRIDE u.i[0].zw
-#define PADDING u.i[1].zw
 #if TAPS_X == 1
 #define EVERY_X STEP
 #else
@@ -165,17 +162,17 @@ void main() {
   vec4 a0 = vec4(0.0), a1 = vec4(0.0), a2 = vec4(0.0), a3 = vec4(0.0);
   Layout l = u.x[0];
   vec2 xs = 1.0 / vec2(textureSize(x0, 0).xy), ws = 1.0 / vec2(textureSize(w0, 0).xy);
-  int groups = u.i[2].x, first = at.x * l.tile.w;
+  int groups = u_inputs, first = at.x * l.tile.w;
 #if DEPTHWISE
   first += at.y;
 #elif GROUPED
-  first += over(at.y, u.i[2].y) * groups;
+  first += over(at.y, u_outputs) * groups;
 #endif
 #if SHEETS
-  int sheet_groups = u.i[2].w / u.i[2].z, weight_row = at.y % sheet_groups * u.i[2].z;
+  int sheet_groups = u_lines / u_taps, weight_row = at.y % sheet_groups * u_taps;
   float sheet = float(at.y / sheet_groups);
 #else
-  int weight_row = at.y * u.i[2].z;
+  int weight_row = at.y * u_taps;
   const float sheet = 0.0;
 #endif
 #if !POINT
@@ -183,14 +180,14 @@ void main() {
   vec4 v[ROWS * COLUMNS];
 #endif
 #if TRANSPOSED
-  ivec2 begin = at.zw + PADDING, whole = over(begin, STRIDE), phase = begin - whole * STRIDE;
+  ivec2 begin = at.zw + u_padding, whole = over(begin, u_stride), phase = begin - whole * u_stride;
   int left = whole.y - (TAPS_X - 1), top = whole.x - (TAPS_Y - 1);
   // Weight row of tap (0, 0), and from one tap to the next: the kernel is read backwards, stride apart.
-  weight_row += (phase.x + STRIDE.x * (TAPS_Y - 1)) * KERNEL.y + phase.y + STRIDE.y * (TAPS_X - 1);
-  vec2 next = vec2(-STRIDE.y, -STRIDE.x * KERNEL.y) * ws.y;
+  weight_row += (phase.x + u_stride.x * (TAPS_Y - 1)) * u_kernel.y + phase.y + u_stride.y * (TAPS_X - 1);
+  vec2 next = vec2(-u_stride.y, -u_stride.x * u_kernel.y) * ws.y;
 #else
-  int left = at.w * STEP - PADDING.y, top = at.z * STEP - PADDING.x;
-  vec2 next = vec2(1, EVERY * KERNEL.y) * ws.y;
+  int left = at.w * STEP - u_padding.y, top = at.z * STEP - u_padding.x;
+  vec2 next = vec2(1, EVERY * u_kernel.y) * ws.y;
 #endif
 #if POINT
   vec2 inside = vec2(at.wz >> 1) + 0.5;
@@ -199,7 +196,7 @@ void main() {
   ALONG(COLUMN)
 #endif
 #if MORE_ROWS
-  for (int ky = 0; ky * TAPS_Y < KERNEL.x; ky++, top++, weight_row += KERNEL.y) {
+  for (int ky = 0; ky * TAPS_Y < u_kernel.x; ky++, top++, weight_row += u_kernel.y) {
 #else
   {
 #endif
@@ -214,7 +211,7 @@ void main() {
       int run = min(min(groups - g, l.tile.z - column), (part + 1) * COLUMN_GROUPS - g);
       vec2 shift = (vec2(column * l.tile.x, line * l.tile.y) + inside) * xs;
       vec3 q = vec3((float((g - part * COLUMN_GROUPS) * 4) + 0.5) * ws.x,
-                    (float(part * u.i[2].w + weight_row) + 0.5) * ws.y, sheet);
+                    (float(part * u_lines + weight_row) + 0.5) * ws.y, sheet);
       g += run;
 #else
     {

@@ -1,4 +1,4 @@
-// Elements 4t..4t+3 of a tensor in row-major order, for reading back; i[0].x: width of the output in texels.
+// Elements 4t..4t+3 of a tensor in row-major order, for reading back; u_width of the output in texels.
 // PLAIN says that the input has no phases and lies in blocks of 2×2, ROWS that besides its rows are whole texels
 // of the output.
 
@@ -8,7 +8,7 @@ void main() {
   ivec2 p = ivec2(gl_FragCoord.xy);
   // Past the end the last four are repeated: a read outside the texture has no defined value.
   int last = l.nchw.x * l.nchw.y * l.nchw.z * l.nchw.w - 4;
-  ivec4 at = unravel(l.nchw, min((p.y * u.i[0].x + p.x) * 4, last));
+  ivec4 at = unravel(l.nchw, min((p.y * u_width + p.x) * 4, last));
   int tile = at.x * l.tile.w + (at.y >> 2), line = quotient(tile, l.tile.z), k = at.y & 3;
   vec2 unit = 1.0 / vec2(textureSize(x0, 0).xy);
   ivec2 corner = ivec2(tile - line * l.tile.z, line) * l.tile.xy + (at.wz >> 1);
@@ -27,7 +27,7 @@ vec4 quotients(vec4 a, int b) {
 void main() {
   Layout l = u.x[0];
   ivec2 p = ivec2(gl_FragCoord.xy);
-  int last = l.nchw.x * l.nchw.y * l.nchw.z * l.nchw.w - 1, first = min((p.y * u.i[0].x + p.x) * 4, last);
+  int last = l.nchw.x * l.nchw.y * l.nchw.z * l.nchw.w - 1, first = min((p.y * u_width + p.x) * 4, last);
   ivec4 at = unravel(l.nchw, first);
   // Past the end the last element is repeated: a read outside the texture has no defined value.
   vec4 x = float(at.w) + min(vec4(0, 1, 2, 3), float(last - first)), rows = quotients(x, l.nchw.w);

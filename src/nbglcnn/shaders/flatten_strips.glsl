@@ -2,7 +2,7 @@
 void main() {
   Layout l = u.x[0];
   ivec2 p = ivec2(gl_FragCoord.xy);
-  int last = l.nchw.x * l.nchw.y * l.nchw.z * l.nchw.w - 1, first = (p.y * u.i[0].x + p.x) * 4;
+  int last = l.nchw.x * l.nchw.y * l.nchw.z * l.nchw.w - 1, first = (p.y * u_width + p.x) * 4;
   // Past the end the last element is repeated: a read outside the texture has no defined value.
   for (int k = 0; k < 4; k++) {
     float e = flat_element(x0, l, min(first + k, last));

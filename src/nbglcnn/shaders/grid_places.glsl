@@ -1,8 +1,8 @@
 // Where a grid says, in coordinates from -1 to 1, that maps (or volumes, DEPTH) are read, and which pixels that mixes.
 // MODE: 0 the nearest pixel, 1 linear, 2 cubic mixtures. PADDING, outside the map: 0 zeros, 1 the edge, 2 mirrored.
-// i[0] depth, height and width of the map, whether -1 and 1 are the middles of corner pixels; i[1] rows of one slice of
-// the map, coordinates in the grid for each sample, and the first and last neighbour along each axis that are mixed:
-// numbers, so that no compiler unrolls 64 reads.
+// u_size of the map (depth, height, width); u_aligned: whether -1 and 1 are the middles of corner pixels; u_axes:
+// coordinates in the grid for each sample; u_first and u_last neighbour along each axis that are mixed: numbers, so
+// that no compiler unrolls 64 reads.
 
 // A coordinate that is mirrored at both ends as often as it takes, and its slope: 1 or -1.
 vec2 unfolded(float v, float low, float high) {
@@ -15,14 +15,14 @@ vec2 unfolded(float v, float low, float high) {
 }
 
 vec2 mirrored(float v, int size) {
-  return u.i[0].w == 1 ? unfolded(v, 0.0, float(size - 1)) : unfolded(v, -0.5, float(size) - 0.5);
+  return u_aligned == 1 ? unfolded(v, 0.0, float(size - 1)) : unfolded(v, -0.5, float(size) - 0.5);
 }
 
 // The pixel coordinate along one axis, and its slope: how far it moves with the grid's. As PyTorch has it, there is none
 // at the end of a map that is not left.
 vec2 coordinate(float v, int size) {
-  float length = float(size), slope = u.i[0].w == 1 ? (length - 1.0) / 2.0 : length / 2.0;
-  v = u.i[0].w == 1 ? (v + 1.0) / 2.0 * (length - 1.0) : ((v + 1.0) * length - 1.0) / 2.0;
+  float length = float(size), slope = u_aligned == 1 ? (length - 1.0) / 2.0 : length / 2.0;
+  v = u_aligned == 1 ? (v + 1.0) / 2.0 * (length - 1.0) : ((v + 1.0) * length - 1.0) / 2.0;
 #if MODE == 0
   v = roundEven(v);
 #endif

@@ -17,12 +17,12 @@ float change(int k, float t) {
 #endif
 
 float along(ivec4 at, int k) {
-  return flat_element(x1, u.x[1], ((at.x * u.o.nchw.z + at.z) * u.o.nchw.w + at.w) * u.i[1].y + k);
+  return flat_element(x1, u.x[1], ((at.x * u.o.nchw.z + at.z) * u.o.nchw.w + at.w) * u_axes + k);
 }
 
 vec4 pixel(ivec4 at) {
-  ivec3 size = u.i[0].xyz;
-  int first = u.i[1].z, last = u.i[1].w;
+  ivec3 size = u_size;
+  int first = u_first, last = u_last;
   vec2 x = coordinate(along(at, 0), size.z), y = coordinate(along(at, 1), size.y);
   float fx = floor(x.x), fy = floor(y.x);
 #if DEPTH

@@ -1,6 +1,6 @@
 // What kernel.glsl makes, of weights whose nchw is (outputs, inputs, rows, columns) or, TRANSPOSED, (inputs, outputs,
 // rows, columns): their texels are found without counting elements, and those of TRANSPOSED hold four outputs already.
-// i[0], i[1] and u_factor as there.
+// The numbers are the same.
 const int COLUMNS = 4096;  // 4 * COLUMN_GROUPS of lowering/weights.py
 
 #define OUTPUT(c, k) \
@@ -8,15 +8,15 @@ const int COLUMNS = 4096;  // 4 * COLUMN_GROUPS of lowering/weights.py
 
 vec4 pixel(ivec4 at) {
   Layout l = u.x[0];
-  int part = over(at.z, u.i[1].w), row = at.z - part * u.i[1].w;
-  int sheet_row = over(row, u.i[1].z), tap = row - sheet_row * u.i[1].z;
-  int o = 4 * (at.x * over(u.i[1].w, u.i[1].z) + sheet_row), i = part * COLUMNS + at.w;
-  int end = u.i[0].y * u.i[1].x;
-  if (i >= u.i[0].x || o >= end) return vec4(0.0);
+  int part = over(at.z, u_lines), row = at.z - part * u_lines;
+  int sheet_row = over(row, u_taps), tap = row - sheet_row * u_taps;
+  int o = 4 * (at.x * over(u_lines, u_taps) + sheet_row), i = part * COLUMNS + at.w;
+  int end = u_outputs * u_groups;
+  if (i >= u_inputs || o >= end) return vec4(0.0);
   int y = over(tap, l.nchw.w), x = tap - y * l.nchw.w;
 #if TRANSPOSED
-  int group = over(o, u.i[0].y);
-  return texel(x0, l, ivec4(group * u.i[0].x + i, (o - group * u.i[0].y) >> 2, y, x)) * u_factor;
+  int group = over(o, u_outputs);
+  return texel(x0, l, ivec4(group * u_inputs + i, (o - group * u_outputs) >> 2, y, x)) * u_factor;
 #else
   vec2 xs = UNIT(x0), down = place(y, l.phase.x, l.phase.w, l.block.y, l.block.z);
   vec2 across = place(x, l.phase.y, l.phase.z, l.block.z, 1);

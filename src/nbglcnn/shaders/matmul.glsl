@@ -1,6 +1,6 @@
 // Matrix products out[n][i][j] = sum over k of a[n'][i][k] * b[n''][k][j]: rows are channels, columns pixels.
 // x0: a (batches, rows, 1, inner), x1: b (batches, inner, 1, columns). Four texels of a serve all BX pixels.
-// i[0].x inner length; i[1] lengths of the batch axes, i[2] and i[3] their steps in a and b.
+// u_inner length; u_lengths of the batch axes, u_left and u_right their steps in a and b.
 // ALIGNED: four neighbours along a's inner axis are the four layers of a texel.
 
 // Texel offset and layer of column x in its tile.
@@ -10,13 +10,13 @@ vec2 column(Layout l, int x) {
 
 ivec2 batches(int n) {
   ivec2 at = ivec2(0);
-  int rest = n / u.i[1].w;
-  at += (n - rest * u.i[1].w) * ivec2(u.i[2].w, u.i[3].w);
-  n = rest / u.i[1].z;
-  at += (rest - n * u.i[1].z) * ivec2(u.i[2].z, u.i[3].z);
-  rest = n / u.i[1].y;
-  at += (n - rest * u.i[1].y) * ivec2(u.i[2].y, u.i[3].y);
-  return at + rest * ivec2(u.i[2].x, u.i[3].x);
+  int rest = n / u_lengths.w;
+  at += (n - rest * u_lengths.w) * ivec2(u_left.w, u_right.w);
+  n = rest / u_lengths.z;
+  at += (rest - n * u_lengths.z) * ivec2(u_left.z, u_right.z);
+  rest = n / u_lengths.y;
+  at += (n - rest * u_lengths.y) * ivec2(u_left.y, u_right.y);
+  return at + rest * ivec2(u_left.x, u_right.x);
 }
 
 void main() {
@@ -32,7 +32,7 @@ void main() {
     Layout l = u.x[0], m = u.x[1];
     ivec2 n = batches(at.x);
     vec2 as = UNIT(x0), bs = UNIT(x1);
-    int inner = u.i[0].x, groups = (inner + 3) / 4, last = u.o.nchw.w - 1;
+    int inner = u_inner, groups = (inner + 3) / 4, last = u.o.nchw.w - 1;
     ivec3 row = address(l, n.x, at.y, 0, 0);
     vec3 p = vec3((vec2(row.xy) + 0.5) * as, float(row.z));
     int first = n.y / m.block.x * m.tile.w;

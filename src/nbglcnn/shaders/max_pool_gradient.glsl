@@ -1,12 +1,12 @@
 // The gradient of a pool of largest elements: each pixel takes that of every window whose largest element it is, the
 // first of equal ones (as PyTorch). x0 is the pool's input, x1 its output, x2 the gradient of that.
-// i[0]: kernel (depth, rows, columns), rows of the input; i[1]: strides, rows of the output; i[2]: dilations, depth of
-// the output; i[3]: begins, columns of the output; i[4]: depth and columns of the input.
+// u_kernel, u_stride, u_dilation and u_padding (before) of depth, rows and columns; u_size of the input and u_places
+// of the output are as many.
 vec4 pixel(ivec4 at) {
-  int slice = quotient(at.z, u.i[0].w);
-  ivec3 here = ivec3(slice, at.z - slice * u.i[0].w, at.w);
-  ivec3 kernel = u.i[0].xyz, stride = u.i[1].xyz, dilation = u.i[2].xyz, begin = u.i[3].xyz;
-  ivec3 size = ivec3(u.i[4].x, u.i[0].w, u.i[4].y), places = ivec3(u.i[2].w, u.i[1].w, u.i[3].w);
+  int slice = quotient(at.z, u_size.y);
+  ivec3 here = ivec3(slice, at.z - slice * u_size.y, at.w);
+  ivec3 kernel = u_kernel, stride = u_stride, dilation = u_dilation, begin = u_padding;
+  ivec3 size = u_size, places = u_places;
   vec4 x = texel(x0, u.x[0], at), sum = vec4(0.0);
   ivec3 low, high;
   for (int d = 0; d < 3; d++) {

@@ -1,13 +1,7 @@
 // Pools: each output pixel joins a window of the input, channel by channel. KIND: 0 largest, 1 mean, 2 p-norm.
-//
-// i[0] kernel and stride (rows, columns), i[1] dilation and padding before, i[2] padding behind that counts,
-// whether padding counts, and that behind the depth.
+// u_behind: padding behind that counts (rows, columns, depth); u_counts: whether padding counts.
 // DEPTH: windows over volumes, whose blocks have one row (depth.glsl).
 
-#define KERNEL u.i[0].xy
-#define STRIDE u.i[0].zw
-#define DILATION u.i[1].xy
-#define PADDING u.i[1].zw
 
 #if KIND == 0
 const uint LEAST = 0xff800000u;  // -Inf: what padding holds
@@ -24,7 +18,7 @@ const uint LEAST = 0xff800000u;  // -Inf: what padding holds
 #if KIND == 1
 // How many taps of a window that begins at `from` are on the map, or on its padding where that counts.
 int taps(int from, int kernel, int dilation, int length, int behind) {
-  int least = u.i[2].z == 1 ? from : 0, end = u.i[2].z == 1 ? length + behind : length;
+  int least = u_counts == 1 ? from : 0, end = u_counts == 1 ? length + behind : length;
   int first = from < least ? (least - from + dilation - 1) / dilation : 0;
   int last = from >= end ? 0 : min(kernel, (end - 1 - from) / dilation + 1);
   return last - first;
@@ -35,11 +29,11 @@ int taps(int from, int kernel, int dilation, int length, int behind) {
 vec4 result(vec4 v, ivec4 at, int k) {
 #if KIND == 1
   int dx = k % BX, dy = (k / BX) % BY;
-  ivec2 from = (ivec2(ROW(at.z), at.w) + ivec2(dy, dx)) * STRIDE - PADDING;
-  int count = taps(from.x, KERNEL.x, DILATION.x, HEIGHT, u.i[2].x)
-    * taps(from.y, KERNEL.y, DILATION.y, u.x[0].nchw.w, u.i[2].y);
+  ivec2 from = (ivec2(ROW(at.z), at.w) + ivec2(dy, dx)) * u_stride - u_padding;
+  int count = taps(from.x, u_kernel.x, u_dilation.x, HEIGHT, u_behind.x)
+    * taps(from.y, u_kernel.y, u_dilation.y, u.x[0].nchw.w, u_behind.y);
 #if DEPTH
-  count *= taps(SLICE(at.z) * DEEP.y - DEEP.w, DEEP.x, DEEP.z, SLICES, u.i[2].w);
+  count *= taps(SLICE(at.z) * u_deep.y - u_deep.w, u_deep.x, u_deep.z, u_slices, u_behind.z);
 #endif
   v /= float(count);
 #elif KIND == 2
@@ -90,10 +84,10 @@ vec4 result(vec4 v, ivec4 at, int k) {
 
 #define IMAGE(n) corners[n] = corner(l, min(at.x + n, l.nchw.x - 1), at.y);
 #define ROW_OF(j) \
-  { int p = y + j * STRIDE.x; in_y[j] = p >= 0 && p < HEIGHT; \
+  { int p = y + j * u_stride.x; in_y[j] = p >= 0 && p < HEIGHT; \
     rows[j] = place(top + clamp(p, 0, HEIGHT - 1), l.phase.x, l.phase.w, l.block.y, l.block.z); }
 #define COLUMN_OF(i) \
-  { int p = x + i * STRIDE.y; in_x[i] = p >= 0 && p < l.nchw.w; \
+  { int p = x + i * u_stride.y; in_x[i] = p >= 0 && p < l.nchw.w; \
     columns[i] = place(clamp(p, 0, l.nchw.w - 1), l.phase.y, l.phase.z, l.block.z, 1); }
 #define PIXEL(k, n, j, i) \
   { vec4 v = SAMPLE(x0, l, (corners[n] + vec3(columns[i].x, rows[j].x, rows[j].y + columns[i].y)) * unit); \
@@ -113,20 +107,20 @@ void main() {
     vec2 rows[BY], columns[BX];
     vec3 corners[BN];
     IMAGES(IMAGE)
-    ivec2 from = ivec2(ROW(at.z), at.w) * STRIDE - PADDING;
+    ivec2 from = ivec2(ROW(at.z), at.w) * u_stride - u_padding;
 #if DEPTH
-    for (int kz = 0; kz < DEEP.x; kz++) {
-    int slice = SLICE(at.z) * DEEP.y - DEEP.w + kz * DEEP.z;
-    if (slice < 0 || slice >= SLICES) continue;
+    for (int kz = 0; kz < u_deep.x; kz++) {
+    int slice = SLICE(at.z) * u_deep.y - u_deep.w + kz * u_deep.z;
+    if (slice < 0 || slice >= u_slices) continue;
     int top = slice * HEIGHT;
 #else
     const int top = 0;
 #endif
-    for (int ky = 0; ky < KERNEL.x; ky++) {
-      int y = from.x + ky * DILATION.x;
+    for (int ky = 0; ky < u_kernel.x; ky++) {
+      int y = from.x + ky * u_dilation.x;
       ROWS(ROW_OF)
-      for (int kx = 0; kx < KERNEL.y; kx++) {
-        int x = from.y + kx * DILATION.y;
+      for (int kx = 0; kx < u_kernel.y; kx++) {
+        int x = from.y + kx * u_dilation.y;
         COLUMNS(COLUMN_OF)
         PIXELS(PIXEL)
       }

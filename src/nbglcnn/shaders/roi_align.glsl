@@ -1,22 +1,22 @@
 // Boxes of maps, each cut into bins, each bin sampled (roi_lines.glsl). x0 maps, x1 boxes, x2 each one's image.
-// i[1] the rows of samples of a bin that this pass adds up: from, to, and whether it is the last. FURTHER: x3 is what
-// earlier passes have found.
+// This pass adds up the rows of samples of a bin from u_begin to before u_end; u_last: whether it is the last.
+// FURTHER: x3 is what earlier passes have found.
 // LARGEST: not the mean of the samples, but the largest share that a pixel has of one of them, as ONNX has it.
 
 vec4 pixel(ivec4 at) {
   Layout l = u.x[0];
   vec3 unit = vec3(UNIT(x0), 1.0);
   vec3 image = corner(l, clamp(int(flat_element(x2, u.x[2], at.x)), 0, l.nchw.x - 1), at.y);
-  Line down = line_of(coordinate(at.x, 1), coordinate(at.x, 3), at.z, u.i[0].x, l.nchw.z);
-  Line across = line_of(coordinate(at.x, 0), coordinate(at.x, 2), at.w, u.i[0].y, l.nchw.w);
+  Line down = line_of(coordinate(at.x, 1), coordinate(at.x, 3), at.z, u_bins.x, l.nchw.z);
+  Line across = line_of(coordinate(at.x, 0), coordinate(at.x, 2), at.w, u_bins.y, l.nchw.w);
 #if FURTHER
   vec4 joined = texel(x3, u.x[3], at);
 #else
   vec4 joined = vec4(0.0);
 #endif
   bool zero = float(down.count) < down.total || float(across.count) < across.total, begun = false;
-  int rows = min(down.count, u.i[1].y);
-  for (int j = u.i[1].x; j < rows; j++) {
+  int rows = min(down.count, u_end);
+  for (int j = u_begin; j < rows; j++) {
     vec3 y = between(down, j, l.nchw.z);
     vec2 top = place(int(y.x), l.phase.x, l.phase.w, l.block.y, l.block.z);
     vec2 low = place(int(y.y), l.phase.x, l.phase.w, l.block.y, l.block.z);
@@ -40,6 +40,6 @@ vec4 pixel(ivec4 at) {
 #if LARGEST
   return zero && begun ? larger(joined, vec4(0.0)) : joined;
 #else
-  return u.i[1].z == 0 ? joined : joined / max(down.total * across.total, 1.0);
+  return u_last == 0 ? joined : joined / max(down.total * across.total, 1.0);
 #endif
 }

@@ -1,14 +1,14 @@
-// Boxes (x and y of two corners) that are cut into bins, and bins that are sampled. i[0] rows and columns of bins, samples
-// of a bin along an axis (0: as many as it has pixels); coordinates are multiplied by u_scale, then u_shift is taken off;
-// no side is shorter than u_least. BOXES: where they lie.
+// Boxes (x and y of two corners) that are cut into bins, and bins that are sampled. u_bins: their rows and columns;
+// u_samples of a bin along an axis (0: as many as it has pixels); coordinates are multiplied by u_scale, then
+// u_shift is taken off; no side is shorter than u_least. BOXES: where they lie.
 
 // Of a bin along one axis, which begins at `begin` and is `width` long: `count` of `total` samples, from `first` on, may
 // lie on the map; the others are 0.
 struct Line { float begin, width, total, first; int count; };
 
 Line line_of(float begin, float end, int bin, int bins, int size) {
-  float length = max(end - begin, u_least), width = length / float(bins), total = float(u.i[0].z);
-  if (u.i[0].z == 0) {
+  float length = max(end - begin, u_least), width = length / float(bins), total = float(u_samples);
+  if (u_samples == 0) {
     total = ceil(width);
     // A division may miss a whole number by a rounding; the products of whole numbers do not.
     if ((total - 1.0) * float(bins) >= length) total -= 1.0;
@@ -20,7 +20,7 @@ Line line_of(float begin, float end, int bin, int bins, int size) {
   float reach = abs(width) / total, before = width < 0.0 ? l.begin - float(size) : -1.0 - l.begin;
   l.first = reach > 0.0 ? clamp(floor(before / reach) - 1.0, 0.0, total) : 0.0;
   float most = reach > 0.0 ? (float(size) + 1.0) / reach + 4.0 : total;
-  l.count = clamp(int(min(most, total - l.first)), 0, u.i[0].z == 0 ? 2 * size + 8 : u.i[0].z);
+  l.count = clamp(int(min(most, total - l.first)), 0, u_samples == 0 ? 2 * size + 8 : u_samples);
   return l;
 }
 

@@ -1,7 +1,8 @@
-// How much of each bin of a box (roi_lines.glsl) is each row of a map, or with i[1].x = 0 each column; i[1].y their number.
+// How much of each bin of a box (roi_lines.glsl) is each row of a map, or with u_axis = 0 each column; u_size: their
+// number.
 float source(ivec4 at) {
-  int axis = u.i[1].x, size = u.i[1].y, place = at.w;
-  Line l = line_of(coordinate(at.x, axis), coordinate(at.x, axis + 2), at.y, axis == 1 ? u.i[0].x : u.i[0].y, size);
+  int axis = u_axis, size = u_size, place = at.w;
+  Line l = line_of(coordinate(at.x, axis), coordinate(at.x, axis + 2), at.y, axis == 1 ? u_bins.x : u_bins.y, size);
   // Only the samples within two pixels are gone through.
   float step = l.width / max(l.total, 1.0), count = float(l.count), low = 0.0, high = count;
   if (step != 0.0) {

@@ -1,8 +1,8 @@
 // unflatten.glsl for blocks of 2×2 in rows of even length: both pixels of a block's row lie in one staging texel.
 
 vec2 pair(int index, vec2 unit) {
-  int texel = index >> 2, line = quotient(texel, u.i[0].x);
-  vec4 v = FETCH(x0, vec3((vec2(texel - line * u.i[0].x, line) + 0.5) * unit, 0.0));
+  int texel = index >> 2, line = quotient(texel, u_width);
+  vec4 v = FETCH(x0, vec3((vec2(texel - line * u_width, line) + 0.5) * unit, 0.0));
   return (index & 2) == 0 ? v.xy : v.zw;
 }
 

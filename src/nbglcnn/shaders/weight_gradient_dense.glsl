@@ -57,20 +57,20 @@ void main() {
 #if DEPTHWISE
     int part = at.x, from = at.y, to = at.y;
 #else
-    int part = quotient(at.x, ROWS), to = (at.x - part * ROWS) >> 2, from = at.y;
+    int part = quotient(at.x, u_rows), to = (at.x - part * u_rows) >> 2, from = at.y;
 #if GROUPED
-    from += over(4 * to, u.i[3].w) * (u.i[2].w >> 2);
+    from += over(4 * to, u_outputs) * (u_inputs >> 2);
 #endif
 #endif
     Sum s = sum_of(part, at.z, at.w);
     Layout l = u.x[0], m = u.x[1];
     vec2 xs = UNIT(x0), ys = UNIT(x1);
-    ivec2 period = u.i[6].xy;
-    vec2 next_dy = vec2(u.i[7].yx) * ys, next_x = vec2(u.i[7].wz) * xs;
+    ivec2 period = u_period;
+    vec2 next_dy = vec2(u_step.yx) * ys, next_x = vec2(u_step_x.yx) * xs;
 #if ONE
     if (any(greaterThanEqual(s.low, s.high))) s.end = s.first;
     vec3 dy = inside(m, ys, 0, 0);
-    vec3 x = inside(l, xs, max(s.tap.x * u.i[4].y + s.tap.y, 0), max(s.tap.z, 0));
+    vec3 x = inside(l, xs, max(s.tap.x * u_size.y + s.tap.y, 0), max(s.tap.z, 0));
 #endif
     for (int n = s.first; n < s.end; n += TOGETHER) {
       vec3 to_x[TOGETHER], to_dy[TOGETHER];
@@ -85,12 +85,12 @@ void main() {
       IMAGES(ADD)
 #else
       for (int z = s.low.x; z < s.high.x; z++) {
-        int row = z * u.i[0].z, row_x = (z * STRIDE.x + s.tap.x) * u.i[4].y + s.tap.y;
+        int row = z * u_places.y, row_x = (z * u_stride.x + s.tap.x) * u_size.y + s.tap.y;
 #if SMALL
         ivec2 q = s.low.yz, size = max(s.high.yz - s.low.yz, ivec2(0));
         for (int k = 0; k < size.x * size.y; k++) {
           vec3 dy = inside(m, ys, row + q.x, q.y);
-          vec3 x = inside(l, xs, row_x + q.x * STRIDE.y, q.y * STRIDE.z + s.tap.z);
+          vec3 x = inside(l, xs, row_x + q.x * u_stride.y, q.y * u_stride.z + s.tap.z);
           IMAGES(ADD)
           if (++q.y == s.high.z) q = ivec2(q.x + 1, s.low.z);
         }
@@ -100,7 +100,7 @@ void main() {
           for (int px = s.low.z; px < min(s.low.z + period.y, s.high.z); px++) {
             int columns = over(s.high.z - px + period.y - 1, period.y);
             vec3 dy = inside(m, ys, row + py, px);
-            vec3 x = inside(l, xs, row_x + py * STRIDE.y, px * STRIDE.z + s.tap.z);
+            vec3 x = inside(l, xs, row_x + py * u_stride.y, px * u_stride.z + s.tap.z);
             vec2 left_at = vec2(dy.x, x.x);
             // One loop, for rows are short and a loop costs as much as a dozen reads. Columns are not added up step by
             // step: long rows would lose their place.
