@@ -36,7 +36,9 @@ def run_blocks(page: Path, folder: Path) -> None:
         [sys.executable, "-c", RUN, str(page)], cwd=folder, capture_output=True, text=True
     )
     assert run.returncode == 0, run.stderr
-    assert not run.stderr, "a newcomer's script should end without a word on stderr"
+    # A machine that is slow shows a training's progress bar.
+    words = [line for line in re.split(r"[\r\n]+", run.stderr) if line.strip() and "%|" not in line]
+    assert words == [], "a newcomer's script should end without a word on stderr"
 
 
 def with_python(pages: list[Path]) -> list[Path]:
