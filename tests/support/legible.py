@@ -119,7 +119,31 @@ def signal() -> nn.Module:
     ).eval()
 
 
-NETWORKS = ("autoencoder", "unet", "resnet18", "attention", "signal", "densenet", "compared")
+class ConvolutionalAutoencoderWhoseAuthorLikesToDescribeAllOfIt(nn.Module):
+    """Names as long as there are, without a space in them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        down = nn.Sequential(nn.Conv2d(1, 6, 3, stride=2, padding=1), nn.ReLU())
+        up = nn.Sequential(nn.ConvTranspose2d(6, 1, 4, stride=2, padding=1), nn.Sigmoid())
+        self.encoder_that_halves_the_resolution_of_the_picture = down
+        self.decoder_that_doubles_the_resolution_of_the_picture = up
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        code = self.encoder_that_halves_the_resolution_of_the_picture(x)
+        return self.decoder_that_doubles_the_resolution_of_the_picture(code)
+
+
+NETWORKS = (
+    "autoencoder",
+    "unet",
+    "resnet18",
+    "attention",
+    "signal",
+    "densenet",
+    "long",
+    "compared",
+)
 
 
 def network(name: str) -> tuple[Plan, tuple[np.ndarray, ...]]:
@@ -130,12 +154,15 @@ def network(name: str) -> tuple[Plan, tuple[np.ndarray, ...]]:
         plan = joined.network.plan
         joined.close()
         return plan, (x,)
-    if name in ("attention", "signal"):
-        torch.manual_seed(1)
-        model = Attention().eval() if name == "attention" else signal()
-        inputs: tuple[torch.Tensor, ...] = (
-            torch.randn(1, 3, 32, 32) if name == "attention" else torch.randn(2, 2, 128),
-        )
+    torch.manual_seed(1)
+    own: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
+        "attention": (Attention(), (1, 3, 32, 32)),
+        "signal": (signal(), (2, 2, 128)),
+        "long": (ConvolutionalAutoencoderWhoseAuthorLikesToDescribeAllOfIt(), (2, 1, 16, 12)),
+    }
+    inputs: tuple[torch.Tensor, ...]
+    if name in own:
+        model, inputs = own[name][0].eval(), (torch.randn(own[name][1]),)
     else:
         model, inputs = zoo.build(name)
     return nbglcnn.compile(model, *inputs), tuple(one.numpy() for one in inputs)
