@@ -12,7 +12,7 @@ import torch
 from playwright.sync_api import Locator, Page, expect
 
 from latent_page import NAMES, code_of, decoded, fashion, output, put, workbench
-from legible import assert_found, unreadable
+from legible import assert_found, faults, unreadable
 from nbglcnn import Latent
 from nbglcnn.viewer import latents
 from nbglcnn.viewer.network import Network
@@ -235,6 +235,17 @@ def test_a_click_on_a_point_decodes_that_item_and_hovering_shows_it(
     np.testing.assert_allclose(known, found.codes[item], rtol=1e-4, atol=2e-5)
     np.testing.assert_allclose(output(page), decoded(found.model, known), **TOLERANCE)
     expect(page.locator(".nbg-latent-pad figcaption")).to_contain_text("off this plane")
+    # What is told of a point in the middle, where there is least room on either side.
+    page.set_viewport_size({"width": 848, "height": 1500})
+    views.quiet()
+    box = page.locator(".nbg-latent-plane").bounding_box()
+    assert box is not None
+    across = np.array([place(page, item)[0] for item in range(32)]) - box["x"]
+    letters = [len(NAMES[label]) for label in found.labels]
+    room = np.maximum(across, box["width"] - across) - 7 * np.array(letters)
+    page.mouse.move(*place(page, int(np.argmin(room))))
+    expect(tip).to_be_visible()
+    assert faults(page) == []
 
 
 def test_arrows_move_the_ring_by_steps_and_with_shift_by_ten(show: Callable[..., Views]) -> None:

@@ -19,7 +19,10 @@ from views_page import Views, number
 
 # A part of the sweep: of some networks, the views whose names match, at some widths.
 SPREAD = {
-    "autoencoder": ("graph|profile|(explain|filters) of (en|de)coder.0", (620, 848)),
+    "autoencoder": (
+        "graph|profile|explain of (encoder.4|decoder.0)|filters of decoder.0",
+        (620, 1120),
+    ),
     "unet": ("graph|explain of (pool|up2|cat).*, at its first", (768,)),
     "attention": ("graph|maps of share|explain of (norm|share|head)", (848,)),
     "signal": ("explain of (0|3|6)", (940,)),
