@@ -116,8 +116,8 @@ def test_the_drawer_of_sources_breaks_no_serious_rule_and_can_be_read(
     assert_found(
         views.page,
         {
-            ".nbg-model > .nbg-name { max-width: 40px }": "3 letters are left",
-            ".nbg-model > .nbg-name { max-width: 90px; white-space: normal }": "in pieces",
+            ".nbg-model > .nbg-name { max-width: 20px }": "0 letters are left",
+            ".nbg-model > .nbg-name { max-width: 30px; white-space: normal }": "in pieces",
             ".nbg-chosen-source { width: 60px }": "0 letters are left",
             ".nbg-tabs { margin-top: -40px }": "over each other",
             ".nbg-kinds { width: 1200px }": "outside of the Viewer",
