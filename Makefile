@@ -6,7 +6,7 @@ IN_VENV := .venv/bin/python -m
 WORKERS := -n 3 --dist worksteal
 PYTEST := OMP_NUM_THREADS=1 .venv/bin/python -m pytest $(WORKERS)
 # the files that `make test` takes a part of
-SWEPT = $(shell grep -lE 'ONE_RENDERER|mark\.sweep|swept_backend|"--sweep"' tests/test_*.py)
+SWEPT = $(shell grep -lE 'ONE_RENDERER|mark\.sweep|swept_|"--sweep"' tests/test_*.py)
 NPM := PATH="$(CURDIR)/.venv/bin:$$PATH" npm --prefix js run --silent
 
 # Where it is set, every process of the tests would compile Python anew.
@@ -36,7 +36,7 @@ fuzz:
 
 # what make test has a part of: a fault at every call of WebGL on SwiftShader too, a kernel's death after every message,
 # each operator's cases on both renderers and cut into strips, every operator set, the numbers of 60 random networks and of whole architectures, hundreds of
-# random networks' receptive fields, extreme inputs of each module and function, threads, every view of seven networks
+# random networks' receptive fields, extreme inputs of each module and function, threads, every view of eight networks
 # at six widths (15 minutes of it), the tour and two files of notebooks on SwiftShader too
 sweep:
 	@$(PYTHON) scripts/setup.py --tests

@@ -32,6 +32,7 @@ from browsers import (
     serving,
 )
 from lab import Lab, running_lab
+from legible import WIDTHS
 from nbglcnn import Plan
 from page import GlPage
 from views_page import Views
@@ -57,7 +58,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "test_opsets.py has every operator set, "
         "test_page_values.py more networks, "
         "test_fields.py hundreds of them, test_extremes.py all of torch.nn, "
-        "test_views_layout.py every view at every width, the notebooks of test_tour.py, "
+        "test_views_layout.py and others every view at every width, the notebooks of test_tour.py, "
         "test_viewer_lab.py and test_viewer_life.py run on SwiftShader too, as what is not the "
         "renderer's of test_engine.py, test_metamorphic.py, test_page_*.py",
     )
@@ -101,6 +102,12 @@ def swept_backend(request: pytest.FixtureRequest) -> str:
     if request.param == "swiftshader" and request.config.getoption("--sweep") is None:
         pytest.skip("make sweep")
     return str(request.param)
+
+
+@pytest.fixture
+def swept_widths(request: pytest.FixtureRequest) -> Callable[..., tuple[int, ...]]:
+    """swept_widths(620, 1120): these, and in `make sweep` all that views are measured at."""
+    return lambda *some: WIDTHS if request.config.getoption("--sweep") else some
 
 
 @pytest.fixture(params=BACKENDS)

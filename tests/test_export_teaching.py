@@ -15,6 +15,7 @@ from torch import nn
 
 import nbglcnn
 from firefox import FirefoxPage, firefox_page, missing_packages
+from legible import assert_found, unreadable
 from nbglcnn import InputError, Viewer
 from nbglcnn.export import SCRIPT
 from taught import CAMERA, pictures
@@ -198,12 +199,18 @@ def test_the_camera_teaches_two_classes_in_firefox(tmp_path: Path) -> None:
         page.evaluate("() => document.querySelector('.nbg-teach').scrollIntoView()")
 
 
+NAME = "a hand that waves from right to left"
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_tab_breaks_no_serious_rule_of_accessibility(
-    offline: Callable[[Path], Page], tmp_path: Path, theme: str
+def test_the_tab_breaks_no_serious_rule_of_accessibility_and_can_be_read(
+    offline: Callable[[Path], Page],
+    tmp_path: Path,
+    swept_widths: Callable[..., tuple[int, ...]],
+    theme: str,
 ) -> None:
     viewer = Viewer(load_autoencoder(), torch.zeros(1, 1, 28, 28))
-    teaching = viewer.teach(examples={n: pictures(n, 5) for n in ("cup", "hand")})
+    teaching = viewer.teach(examples={n: pictures(n[:3], 5) for n in ("cup", NAME)})
     teaching.train()
     page = offline(viewer.to_html(tmp_path / "page.html", teach=True))
     page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
@@ -216,3 +223,19 @@ def test_the_tab_breaks_no_serious_rule_of_accessibility(
         page.wait_for_timeout(300)
         assert page.evaluate(RUN, RULES[theme]) == []
         assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+    widths = swept_widths(*((620, 1120) if theme == "light" else (848,)))
+    assert unreadable(page, widths) == {}
+    page.locator(".nbg-chosen-source").click()
+    page.locator("[data-kind=drawing]").click()
+    assert unreadable(page, widths) == {}, "with the drawer above"
+    if theme == "light":
+        assert_found(
+            page,
+            {
+                ".nbg-taught-name > input { width: 150px }": "cut off",
+                ".nbg-taught-tools { margin-top: -30px }": "over each other",
+                ".nbg-taught-thumbs { margin-top: -30px }": "over a picture",
+                ".nbg-collect { width: 50px; overflow: hidden; white-space: nowrap }": "cut off",
+                ".nbg-teach-bars { font-size: 10px !important }": "letters of 10",
+            },
+        )

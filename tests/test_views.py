@@ -15,6 +15,7 @@ from torch import nn
 
 import nbglcnn
 from fashion_autoencoder import load_autoencoder, load_images
+from legible import assert_found, unreadable
 from nbglcnn import Plan
 from views_page import CLIPPED, MAPS, Views, number
 
@@ -522,7 +523,9 @@ def test_clicks_select_a_layer_a_part_of_a_stage_and_a_channel(show: Callable[..
     expect(page.locator(".nbg-inspector h3")).to_contain_text("Channel 12")
 
 
-def test_states_say_what_happened_and_what_still_works(show: Callable[..., Views]) -> None:
+def test_states_say_what_happened_and_what_still_works(
+    show: Callable[..., Views], swept_widths: Callable[..., tuple[int, ...]]
+) -> None:
     plan, images, _ = autoencoder()
     views = show(plan, images)
     page = views.page
@@ -540,11 +543,14 @@ def test_states_say_what_happened_and_what_still_works(show: Callable[..., Views
         message = page.locator(".nbg-message")
         assert words in " ".join(message.inner_text().split())
         assert page.evaluate(CLIPPED) == []
+        assert unreadable(page, swept_widths(620)) == {}
     page.evaluate("() => { views.state.status.value = views.says.ready(); }")
     expect(page.locator(".nbg-message")).to_have_count(0)
 
 
-def test_the_status_line_says_only_what_was_measured(show: Callable[..., Views]) -> None:
+def test_the_status_line_says_only_what_was_measured(
+    show: Callable[..., Views], swept_widths: Callable[..., tuple[int, ...]]
+) -> None:
     plan, images, _ = autoencoder()
     views = show(plan, images)
     status = views.page.locator(".nbg-status")
@@ -562,6 +568,9 @@ def test_the_status_line_says_only_what_was_measured(show: Callable[..., Views])
     expect(status).to_contain_text("first difference at decoder.3, max error 0.02")
     memory = views.page.evaluate("views.state.session.value.bytes") / 1e6
     expect(status).to_contain_text(re.compile(rf"{memory:.2g}\d* MB on the GPU"))
+    assert unreadable(views.page, swept_widths(620, 848)) == {}
+    broken = ".nbg-status { flex-wrap: nowrap; white-space: nowrap }"
+    assert_found(views.page, {broken: "outside of the Viewer"}, width=620)
     views.set(run=None)
     expect(status).not_to_contain_text(" ms")
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page
 
-from legible import network, still
+from legible import assert_found, network, still, unreadable
 from sourced import Sourced
 from test_views import autoencoder
 from views_page import Views
@@ -76,8 +76,8 @@ KINDS = ("picture", "webcam", "video", "drawing", "images", "noise")
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_drawer_of_sources_breaks_no_serious_rule(
-    show: Callable[..., Views], theme: str
+def test_the_drawer_of_sources_breaks_no_serious_rule_and_can_be_read(
+    show: Callable[..., Views], swept_widths: Callable[..., tuple[int, ...]], theme: str
 ) -> None:
     plan, images, _ = autoencoder()
     views = show(plan, images)
@@ -98,13 +98,32 @@ def test_the_drawer_of_sources_breaks_no_serious_rule(
             views.page.locator(f"[data-kind={kind}]").click()
             views.quiet()
             found[width, kind] = faults(views.page, theme)
+    # Each theme has some of the widths.
+    widths = swept_widths(*((620, 940) if theme == "light" else (848,)))
+    for kind in KINDS:
+        views.page.locator(f"[data-kind={kind}]").click()
+        found["read", kind] = unreadable(views.page, widths)
     views.set(source=None)
     sourced.set("webcam")
     views.set(sourceStatus={"phase": "failed", "failure": "denied", "detail": "why", "rate": 0})
     views.quiet()
     found["failed",] = faults(views.page, theme)
+    found["read", "failed"] = unreadable(views.page, widths)
     wrong = {where: what for where, what in found.items() if what}
     assert not wrong, wrong
+    if theme == "dark":
+        return
+    assert_found(
+        views.page,
+        {
+            ".nbg-model > .nbg-name { max-width: 20px }": "0 letters are left",
+            ".nbg-model > .nbg-name { max-width: 30px; white-space: normal }": "in pieces",
+            ".nbg-chosen-source { width: 60px }": "0 letters are left",
+            ".nbg-tabs { margin-top: -40px }": "over each other",
+            ".nbg-kinds { width: 1200px }": "outside of the Viewer",
+            ".nbg-drawer p { font-size: 10px !important }": "letters of 10.0 px",
+        },
+    )
 
 
 @pytest.mark.parametrize(

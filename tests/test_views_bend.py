@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 import torch
@@ -13,6 +14,7 @@ from torch import nn
 import nbglcnn
 from equal import assert_equal
 from fashion_autoencoder import load_autoencoder
+from legible import assert_found, unreadable
 from nbglcnn.edits.kinds import KINDS
 from nbglcnn.edits.records import Edit, from_dict
 from nbglcnn.edits.reference import edited
@@ -522,7 +524,9 @@ class Scores(nn.Module):
         return scores, scores.argmax(1)
 
 
-def test_vectors_wide_layers_and_what_cannot_be_bent(show: Callable[..., Views]) -> None:
+def test_vectors_wide_layers_and_what_cannot_be_bent(
+    show: Callable[..., Views], swept_widths: Callable[..., tuple[int, ...]]
+) -> None:
     torch.manual_seed(0)
     model = Scores().eval()
     x = np.random.default_rng(0).standard_normal((1, 3, 9, 9)).astype(np.float32)
@@ -538,6 +542,7 @@ def test_vectors_wide_layers_and_what_cannot_be_bent(show: Callable[..., Views])
     bending.add("add")
     views.quiet()
     expect(page.locator(".nbg-bend-three .nbg-bars")).to_have_count(3)
+    assert unreadable(page, swept_widths(620)) == {}
     with torch.inference_mode():
         maps = model.body[:2](torch.from_numpy(x)).numpy()
         bent = edited(maps, maps.shape, bending.edits(), {})
@@ -546,6 +551,7 @@ def test_vectors_wide_layers_and_what_cannot_be_bent(show: Callable[..., Views])
     assert_equal(bending.read(outputs[0]), scores, rtol=2e-5)
     views.open_layer("head")
     expect(page.locator("[data-pick]")).to_have_count(10)
+    assert unreadable(page, swept_widths(848)) == {}
     bending.tile(3).click()
     bending.add("ablate")
     views.quiet()
@@ -571,22 +577,67 @@ def test_vectors_wide_layers_and_what_cannot_be_bent(show: Callable[..., Views])
     views.set(selected={"layer": index, "channel": None}, section="bend", tab="layer")
     refused = page.locator(".nbg-bend-refused")
     expect(refused).to_contain_text("only float32 values can be bent. These can be:")
+    assert unreadable(page, swept_widths(768)) == {}
     refused.get_by_role("button").first.click()
     expect(page.locator(".nbg-picking")).to_be_visible()
 
 
-@pytest.mark.parametrize("width", [400, 520, 760, 1200])
-def test_nothing_is_cut_off_at_any_width(show: Callable[..., Views], width: int) -> None:
+# All transforms that these channels have; off, for each takes time. One under a name of its own,
+# one of another layer.
+MANY = [
+    Edit(layer=LAYER, name=kind.name, transform=kind.name, enabled=False,
+         parameters=tuple(one.default for one in kind.parameters))
+    for kind in KINDS.values()
+    if not kind.counts
+]  # fmt: skip
+MANY += [
+    Edit(layer=LAYER, name="what_the_reader_calls_it", transform="scale", parameters=(1.25,)),
+    Edit(layer="encoder.2", name="dream", transform="blur", parameters=(1.2,), channels=(1, 2, 5)),
+]
+
+
+def test_all_can_be_read_and_reached_at_any_width(
+    show: Callable[..., Views], swept_widths: Callable[..., tuple[int, ...]]
+) -> None:
     plan, images, _ = autoencoder()
-    bending = Bending(show(plan, images, width=width))
-    page = bending.page
-    for transform in ("rotate", "translate", "noise"):
-        bending.add(transform)
+    bending = Bending(show(plan, images))
+    views, page = bending.views, bending.page
+    views.quiet()
+    found = {"nothing is bent": unreadable(page, swept_widths(620))}
     bending.button("By cluster").click()
-    bending.views.quiet()
-    assert page.evaluate(CLIPPED) == []
-    assert page.evaluate("() => document.documentElement.scrollWidth") <= width
-    if width < 520:
+    views.set(edited={"edits": msgspec.to_builtins(MANY), "weights": 0})
+    views.set(editTrouble="“what_the_reader_calls_it” cannot be: scale has a factor above 0")
+    bending.type("blur", "sigma", "0")
+    bending.tile(13).click()
+    page.evaluate("() => { document.body.dataset.jpThemeLight = false; }")
+    found["all transforms"] = unreadable(page, swept_widths(848, 1120))
+    bending.button("This layer").click()
+    bending.button("Wipe").click()
+    found["this layer, wiped"] = unreadable(page, swept_widths(768))
+    assert not any(found.values()), found
+    # Each part of it is measured.
+    assert_found(
+        page,
+        {
+            ".nbg-bend-name strong { font-size: 9px }": "letters of 9.0 px",
+            ".nbg-bend-name { flex: none !important; width: 40px; overflow: hidden }": "cut off",
+            ".nbg-field > input { width: 4px !important; flex: none !important }": "cut off",
+            ".nbg-bend-tools .nbg-select { width: 60px !important }": 'cut off: "Presets"',
+            ".nbg-bend-numbers { margin-left: -60px }": "over each other",
+            ".nbg-bend-sets { margin-top: -40px }": "over each other",
+            ".nbg-bend-three figcaption { margin-top: -30px }": "over a picture",
+            ".nbg-bend-tile + .nbg-bend-tile { margin-left: -50px }": "over each other",
+        },
+        width=1200,
+    )
+    for width in (400, 520, 760, 1200):
+        page.set_viewport_size({"width": width, "height": 1000})
+        views.quiet()
+        # Of a reader's own name the end is left out; its title has it.
+        assert [one for one in page.evaluate(CLIPPED) if "what_the_reader" not in one] == []
+        assert page.evaluate("() => document.documentElement.scrollWidth") <= width
+        if width >= 520:
+            continue
         targets: list[Any] = page.locator(
             ".nbg-bend :is(button, select, input[type=range]), .nbg-bend-tools :is(button, select)"
         ).evaluate_all(

@@ -11,6 +11,7 @@ from torch import nn
 
 import nbglcnn
 from browsers import EMPTY, serving
+from legible import assert_found, unreadable
 from test_views_axe import AXE, faults
 from viewer_models import hooked
 from views_page import CLIPPED, Views, number
@@ -248,15 +249,34 @@ def test_names_are_in_the_tooltip_the_inspector_and_what_is_spoken(
     expect(page.locator(".nbg-inspector h3")).not_to_contain_text("cat")
 
 
-def test_what_is_new_is_accessible(views: Views) -> None:
+def test_the_way_to_the_pixels_is_accessible_and_can_be_read(
+    views: Views, swept_widths: Callable[..., tuple[int, ...]]
+) -> None:
+    page = views.page
     explain(views, "fc")
-    views.page.locator("[data-origin]").first.click()
+    page.locator("[data-origin]").first.click()
     views.quiet()
-    views.page.add_script_tag(path=str(AXE))
-    assert not faults(views.page, "light")
-    views.page.evaluate("() => { document.body.dataset.jpThemeLight = 'false'; }")
-    assert not faults(views.page, "dark")
-    views.page.evaluate("() => { document.body.dataset.jpThemeLight = 'true'; }")
+    page.add_script_tag(path=str(AXE))
+    assert not faults(page, "light")
+    page.evaluate("() => { document.body.dataset.jpThemeLight = 'false'; }")
+    assert not faults(page, "dark")
+    assert unreadable(page, swept_widths(848)) == {}
+    page.evaluate("() => { document.body.dataset.jpThemeLight = 'true'; }")
+    # Its whole length, from the classes down to the input's pixel.
+    explain(views, "share")
+    for _ in range(4):
+        assert unreadable(page, swept_widths(620)) == {}
+        page.locator("[data-origin]").first.click()
+        views.quiet()
+    expect(page.locator(".nbg-given")).to_be_visible()
+    assert unreadable(page, swept_widths(620, 1120)) == {}
+    assert_found(
+        page,
+        {
+            ".nbg-given, .nbg-given * { font-size: 9px !important }": "letters of 9.0 px",
+            ".nbg-crumb { width: 20px; overflow: hidden; white-space: nowrap }": "cut off",
+        },
+    )
 
 
 def test_compare_names_the_classes_of_a_of_b_and_of_their_difference(

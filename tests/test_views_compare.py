@@ -11,6 +11,7 @@ from torch import nn
 
 import nbglcnn
 from browsers import EMPTY, serving
+from legible import unreadable
 from test_views_axe import AXE, faults
 from viewer_models import autoencoder, hooked, pictures
 from views_page import CLIPPED, Views, number, pixels
@@ -330,10 +331,13 @@ def test_what_has_no_partner_is_said(show: Callable[..., Views]) -> None:
     comparison.close()
 
 
-def test_no_serious_rule_of_accessibility_is_broken(compared: Views) -> None:
+def test_no_serious_rule_of_accessibility_is_broken_and_all_can_be_read(
+    compared: Views, swept_widths: Callable[..., tuple[int, ...]]
+) -> None:
     compared.page.add_script_tag(path=str(AXE))
     for light in (True, False):
         compared.page.evaluate("on => { document.body.dataset.jpThemeLight = on; }", light)
         compared.quiet()
         wrong = faults(compared.page, "light" if light else "dark")
         assert not wrong, wrong
+        assert unreadable(compared.page, swept_widths(768 if light else 848)) == {}

@@ -14,6 +14,7 @@ from playwright.sync_api import Download, Page, expect
 from torch import nn
 
 import nbglcnn
+from legible import assert_found, unreadable
 from page import encode
 from test_views_axe import AXE, faults
 from viewer_models import autoencoder, pictures
@@ -155,7 +156,9 @@ def test_a_browser_without_webm_says_so(show: Show) -> None:
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_list_breaks_no_serious_rule_of_accessibility(show: Show, theme: str) -> None:
+def test_the_list_breaks_no_serious_rule_of_accessibility_and_can_be_read(
+    show: Show, swept_widths: Callable[..., tuple[int, ...]], theme: str
+) -> None:
     x = pictures(SEED)
     views = show(nbglcnn.compile(autoencoder(SEED), torch.from_numpy(x)), x)
     page = views.page
@@ -167,9 +170,19 @@ def test_the_list_breaks_no_serious_rule_of_accessibility(show: Show, theme: str
         assert faults(page, theme) == [], width
         page.keyboard.press("Escape")
     opened(page)
+    assert unreadable(page, swept_widths(620 if theme == "light" else 848)) == {}
+    assert_found(
+        page,
+        {
+            ".nbg-keep-list { width: 90px; overflow: hidden }": "cut off",
+            ".nbg-keep-list { right: -300px !important }": "outside of the Viewer",
+            ".nbg-keep-list > button + button { margin-top: -26px }": "over each other",
+        },
+    )
     page.get_by_role("button", name="Record the output").click()
     expect(page.locator(".nbg-recording")).to_be_visible()
     assert faults(page, theme) == []
+    assert unreadable(page, swept_widths(620 if theme == "light" else 848)) == {}
 
 
 def test_an_exported_page_keeps_pictures_and_videos(

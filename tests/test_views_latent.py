@@ -12,7 +12,7 @@ import torch
 from playwright.sync_api import Locator, Page, expect
 
 from latent_page import NAMES, code_of, decoded, fashion, output, put, workbench
-from legible import faults
+from legible import assert_found, faults, unreadable
 from nbglcnn import Latent
 from nbglcnn.viewer import latents
 from nbglcnn.viewer.network import Network
@@ -235,6 +235,17 @@ def test_a_click_on_a_point_decodes_that_item_and_hovering_shows_it(
     np.testing.assert_allclose(known, found.codes[item], rtol=1e-4, atol=2e-5)
     np.testing.assert_allclose(output(page), decoded(found.model, known), **TOLERANCE)
     expect(page.locator(".nbg-latent-pad figcaption")).to_contain_text("off this plane")
+    # What is told of a point in the middle, where there is least room on either side.
+    page.set_viewport_size({"width": 848, "height": 1500})
+    views.quiet()
+    box = page.locator(".nbg-latent-plane").bounding_box()
+    assert box is not None
+    across = np.array([place(page, item)[0] for item in range(32)]) - box["x"]
+    letters = [len(NAMES[label]) for label in found.labels]
+    room = np.maximum(across, box["width"] - across) - 7 * np.array(letters)
+    page.mouse.move(*place(page, int(np.argmin(room))))
+    expect(tip).to_be_visible()
+    assert faults(page) == []
 
 
 def test_arrows_move_the_ring_by_steps_and_with_shift_by_ten(show: Callable[..., Views]) -> None:
@@ -450,22 +461,36 @@ def test_without_data_there_are_units_and_sliders_alone(show: Callable[..., View
     expect(page.locator(".nbg-latent")).to_have_count(0)
 
 
-@pytest.mark.parametrize("width", [420, 848, 1200])
+@pytest.mark.parametrize("light", [True, False])
 def test_it_is_legible_at_every_width_in_both_themes(
-    show: Callable[..., Views], width: int
+    show: Callable[..., Views], swept_widths: Callable[..., tuple[int, ...]], light: bool
 ) -> None:
-    views = workbench(show, width)
+    views = workbench(show, 848)
     page = views.page
-    for light in (True, False):
-        page.evaluate("light => { document.body.dataset.jpThemeLight = light; }", light)
+    page.evaluate("light => { document.body.dataset.jpThemeLight = light; }", light)
+    for width in (420, 1200):
+        # All of it is in sight: a mouse reaches nothing else.
+        page.set_viewport_size({"width": width, "height": 2600 if width < 520 else 1500})
         for name in ("Between two pictures", "Units", "PCA 1, 2"):
             axes(page, name)
             views.quiet()
-            clipped = [one for one in page.evaluate(CLIPPED) if "nbg-unseen" not in one]
-            assert clipped == []
+            assert page.evaluate(CLIPPED) == []
             small = narrow_targets(page.locator(".nbg-latent button")) if width < 520 else []
             assert small == []
-    assert [one for one in faults(page) if ".nbg-unseen" not in one] == []
+    for name in ("Between two pictures", "Units", "PCA 1, 2"):
+        axes(page, name)
+        assert unreadable(page, swept_widths(*((620, 768) if light else (848,)))) == {}, name
+    if not light:
+        return
+    assert_found(
+        page,
+        {
+            ".nbg-latent-name { top: 60px !important }": "over each other",
+            ".nbg-latent-number { margin-top: -16px }": "over each other",
+            ".nbg-latent-axes button { width: 24px; overflow: hidden }": "cut off",
+            ".nbg-latent-axis { font-size: 9px !important }": "letters of 9.0 px",
+        },
+    )
 
 
 def test_each_number_has_a_row_of_its_own_in_the_drawer(show: Callable[..., Views]) -> None:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 
+import msgspec
 import numpy as np
 import pytest
 import torch
@@ -10,17 +11,23 @@ from playwright.sync_api import Page, expect
 from torch import nn
 
 import nbglcnn
-from legible import NETWORKS, WIDTHS, faults, network, still, views_of
+from legible import NETWORKS, WIDTHS, assert_found, faults, network, still, views_of
+from nbglcnn.edits.records import Edit
+from sourced import Sourced
 from viewer_models import autoencoder, pictures
 from views_page import Views, number
 
 # A part of the sweep: of some networks, the views whose names match, at some widths.
 SPREAD = {
-    "autoencoder": ("graph|profile|(explain|filters) of (en|de)coder.0", (620, 848)),
+    "autoencoder": (
+        "graph|profile|explain of (encoder.4|decoder.0)|filters of decoder.0",
+        (620, 1120),
+    ),
     "unet": ("graph|explain of (pool|up2|cat).*, at its first", (768,)),
     "attention": ("graph|maps of share|explain of (norm|share|head)", (848,)),
     "signal": ("explain of (0|3|6)", (940,)),
     "compared": ("compare|strip", (620, 1120)),
+    "long": ("strip|graph|(maps|explain) of encoder.*0, Conv2d 2×2$", (620,)),
 }
 
 
@@ -45,6 +52,40 @@ def test_all_can_be_read_at_every_width(
             found[f"{view}, {width} px wide"] = faults(views.page)
     assert len(found) >= len(widths), "no view has such a name"
     assert {view: these for view, these in found.items() if these} == {}
+
+
+@pytest.mark.parametrize("name", ["autoencoder", "long"])
+def test_the_bar_and_tips_keep_their_names_whole(
+    show: Callable[..., Views], swept_widths: Callable[..., tuple[int, ...]], name: str
+) -> None:
+    """With a batch, a source that goes on, a training, bends of a layer, a tip over its maps."""
+    plan, (x,) = network(name)
+    views = show(plan, x)
+    page = views.page
+    sourced = Sourced(views, plan)
+    layer = plan.layers[1].name
+    bend = Edit(layer=layer, name="turned", transform="rotate", parameters=(30,))
+    progress = "() => { const p = views.state.progress; p.value = { ...p.value, phase: 'off' }; }"
+    for source in (False, True) if name == "autoencoder" else (True,):
+        if source:
+            sourced.set("noise", title="A name of a data set that nobody would choose as a title")
+            views.set(edited={"edits": [msgspec.to_builtins(bend)], "weights": 0})
+            page.evaluate(progress.replace("'off'", "'waiting'"))
+        for width in {*swept_widths(620, 848), 1300}:
+            page.set_viewport_size({"width": width, "height": 900})
+            still(views)
+            words = page.locator(".nbg-model .nbg-name")
+            assert words.evaluate("(one) => one.scrollWidth <= one.clientWidth"), width
+            assert faults(page) == [], width
+    # At the left and at the right of the Viewer.
+    for width in swept_widths(620):
+        page.set_viewport_size({"width": width, "height": 900})
+        still(views)
+        for canvas, at in (("first", 0.1), ("last", 0.95)):
+            views.point(getattr(page.locator(".nbg-content canvas[data-maps]"), canvas), at, 0.5)
+            assert faults(page) == [], (width, at)
+    expect(page.locator(".nbg-tip")).to_be_visible()
+    assert_found(page, {".nbg-tip { width: 40px; overflow: hidden }": "in pieces"}, width=width)
 
 
 # As hosts have it for the lists of terms in their texts.
@@ -79,10 +120,7 @@ def test_what_is_wrong_with_a_view_is_found(show: Callable[..., Views]) -> None:
         ".nbg-over { transform: translateX(400px) }": "a mark outside of",
         ".nbg-index { width: 8px !important; padding: 0 !important }": "cut off",
     }
-    for style, words in broken.items():
-        tag = views.page.add_style_tag(content=style)
-        assert any(one.startswith(words) for one in faults(views.page)), style
-        tag.evaluate("tag => tag.remove()")
+    assert_found(views.page, broken)
     assert faults(views.page) == []
 
 

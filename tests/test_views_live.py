@@ -23,6 +23,7 @@ def views(show: Callable[..., Views]) -> Views:
     model = nn.Sequential(nn.Conv2d(3, 6, 3, padding=1, bias=False)).eval()
     views = show(nbglcnn.compile(model, X), X)
     views.open_layer("0")
+    views.quiet()  # the legend has its numbers
     return views
 
 

@@ -12,7 +12,7 @@ from torch import nn
 
 import nbglcnn
 from equal import assert_equal
-from legible import still
+from legible import assert_found, still, unreadable
 from nbglcnn.edits.records import Edit, from_dict
 from nbglcnn.edits.reference import edited
 from test_views import autoencoder
@@ -291,7 +291,7 @@ def test_what_others_did_to_the_input_is_a_row_too(column: Column) -> None:
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_the_column_breaks_no_serious_rule_and_nothing_is_cut_off(
-    column: Column, theme: str
+    column: Column, swept_widths: Callable[..., tuple[int, ...]], theme: str
 ) -> None:
     page, views = column.page, column.views
     page.add_script_tag(path=str(AXE))
@@ -310,3 +310,13 @@ def test_the_column_breaks_no_serious_rule_and_nothing_is_cut_off(
         for place in page.locator(".nbg-manipulate :is(button, input, select)").all():
             box = place.bounding_box()
             assert box is None or box["x"] + box["width"] <= width, "within the page"
+    assert unreadable(page, swept_widths(620 if theme == "light" else 1120)) == {}
+    if theme == "light":
+        assert_found(
+            page,
+            {
+                ".nbg-manipulate .nbg-number-control > label { font-size: 10px }": "letters of 10",
+                ".nbg-manipulate .nbg-field { width: 12px !important }": "cut off",
+                ".nbg-manipulation + .nbg-manipulation { margin-top: -44px }": "over each other",
+            },
+        )

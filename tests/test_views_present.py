@@ -10,6 +10,7 @@ from torch import nn
 import nbglcnn
 from browsers import EMPTY, serving
 from fashion_autoencoder import load_autoencoder, load_images
+from legible import assert_found, unreadable
 from test_views_axe import AXE, faults
 from viewer_models import autoencoder, pictures
 from views_page import CLIPPED, Views
@@ -219,6 +220,33 @@ def test_the_view_for_a_projector_is_accessible(views: Views) -> None:
     views.quiet()
     views.page.add_script_tag(path=str(AXE))
     assert not faults(views.page, "light")
+
+
+PLACES = (
+    {"tab": "network", "form": "strip"},
+    {"tab": "network", "form": "graph"},
+    {"tab": "layer", "section": "maps"},
+    {"tab": "layer", "section": "explain"},
+    {"tab": "layer", "section": "bend"},
+)
+
+
+def test_all_can_be_read_on_a_projector(
+    show: Callable[..., Views], swept_widths: Callable[..., tuple[int, ...]]
+) -> None:
+    views = show(nbglcnn.compile(autoencoder(3), X), X, width=1280)
+    views.set(selected={"layer": "encoder.2", "channel": 1}, presenting=True)
+    for place in PLACES:
+        views.set(**place)
+        assert unreadable(views.page, swept_widths(768, 1280)) == {}, place
+    views.set(**PLACES[0])
+    assert_found(
+        views.page,
+        {
+            ".nbg-caption { margin-top: -60px }": "over a picture",
+            ".nbglcnn { font-size: 8px !important }": "letters of",
+        },
+    )
 
 
 FITS = """() => {

@@ -12,6 +12,7 @@ from playwright.sync_api import Locator, expect
 from torch import nn
 
 import nbglcnn
+from legible import assert_found, unreadable
 from nbglcnn import Plan
 from page import decode
 from test_views_axe import AXE, faults
@@ -452,26 +453,55 @@ def test_marks_and_branches_are_on_the_curve(show: Callable[..., Views]) -> None
     assert before.shape == after.shape and (before != after).any()
 
 
+BROKEN = {
+    ".nbg-train-settings label { display: inline-block; width: 20px; overflow: hidden }": "cut off",
+    ".nbg-chart-train { margin-top: 20px }": "over each other",
+    ".nbglcnn .nbg-learning figcaption { font-size: 10px }": "letters of 10.0 px",
+    ".nbg-checkpoint .nbg-answer { margin-top: -30px }": "over a picture",
+    ".nbg-checkpoint-heading { width: 80px; overflow: hidden; white-space: nowrap }": "cut off",
+    ".nbg-train-popover input { width: 8px; padding: 0 }": "cut off",
+}
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("what", ["pictures", "classes"])
 def test_it_is_whole_and_accessible_at_any_width(
-    show: Callable[..., Views], theme: str, what: str
+    show: Callable[..., Views], swept_widths: Callable[..., tuple[int, ...]], theme: str, what: str
 ) -> None:
-    views, _ = opened(show, pictures() if what == "pictures" else classes(), state="paused")
-    views.page.evaluate(
-        "light => { document.body.dataset.jpThemeLight = light; }", theme == "light"
-    )
-    views.page.add_script_tag(path=str(AXE))
+    marks = [{"step": 12, "text": "learning rate 0.001 → 0.002"}]
+    made = pictures() if what == "pictures" else classes()
+    views, training = opened(show, made, state="paused", marks=marks)
+    page = views.page
+    page.evaluate("light => { document.body.dataset.jpThemeLight = light; }", theme == "light")
+    page.add_script_tag(path=str(AXE))
     progress(views, phase="paused", message="the loss became NaN at encoder.3")
     row(views, 13).click()
     for width in (1000, 480):
-        views.page.set_viewport_size({"width": width, "height": 1000})
+        page.set_viewport_size({"width": width, "height": 1000})
         for open_ in (False, True):
             if open_:
-                views.page.get_by_role("button", name="all layers").click()
+                page.get_by_role("button", name="all layers").click()
             views.quiet()
-            assert views.page.evaluate(CLIPPED) == []
-            assert views.page.evaluate("document.documentElement.scrollWidth") <= width
-            assert faults(views.page, theme) == []
-        views.page.keyboard.press("Escape")
+            assert page.evaluate(CLIPPED) == []
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            assert faults(page, theme) == []
+        page.keyboard.press("Escape")
         row(views, 5).click()
+    if what == "classes":
+        views.set(classes=CLASSES)
+    # With another branch, and a checkpoint of other layers; with the settings open, and closed.
+    branches = [{"losses": training.progress["losses"], "accuracies": [], "heldOut": []}]
+    checkpoints = "views.state.progress.value.checkpoints.map(" + (
+        "(one, k) => ({ ...one, fits: k !== 1, branch: k === 1 ? 1 : 0 }))"
+    )
+    progress(views, branches=branches)
+    page.evaluate(
+        "() => { const { progress } = views.state;"
+        f" progress.value = {{ ...progress.value, checkpoints: {checkpoints} }}; }}"
+    )
+    widths = swept_widths(*((620, 1120) if theme == "light" else (848,)))
+    assert unreadable(page, widths) == {}
+    page.get_by_role("button", name="all layers").click()
+    assert unreadable(page, widths) == {}
+    if (theme, what) == ("light", "classes"):
+        assert_found(page, BROKEN)

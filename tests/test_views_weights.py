@@ -13,6 +13,7 @@ from torch import nn
 
 import nbglcnn
 from lab import Lab, alone
+from legible import unreadable
 from test_views_axe import AXE, faults
 from viewer_models import IMPORTS, autoencoder, hooked, pictures
 from views_page import Views
@@ -279,7 +280,9 @@ def test_without_python_weights_are_shown_and_not_changed(show: Show) -> None:
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_numbers_break_no_serious_rule_of_accessibility(show: Show, theme: str) -> None:
+def test_the_numbers_break_no_serious_rule_of_accessibility_and_can_be_read(
+    show: Show, swept_widths: Callable[..., tuple[int, ...]], theme: str
+) -> None:
     model = autoencoder(SEED)
     views = filters(show, model, torch.from_numpy(pictures(SEED)), "encoder.3")
     page = views.page
@@ -294,6 +297,7 @@ def test_the_numbers_break_no_serious_rule_of_accessibility(show: Show, theme: s
         page.set_viewport_size({"width": width, "height": 1000})
         views.quiet()
         assert faults(page, theme) == [], width
+    assert unreadable(page, swept_widths(620 if theme == "light" else 848)) == {}
 
 
 def test_python_has_what_is_dragged_and_undo_brings_every_bit_back(

@@ -32,29 +32,37 @@
     }
     return found;
   };
+  // Boxes that stand above the rest for a while, and hide what is under them.
+  const ABOVE = '.nbg-tip, .nbg-latent-tip, .nbg-keep-list, .nbg-train-popover';
   const SCROLLED = '.nbg-rail-list, .nbg-look-list, .nbg-changes, .nbg-groups, .nbg-wrap, .nbg-moved, .nbg-beyond,' +
     ' pre';
-  // What of a place is to be seen; null where all of it is scrolled away.
+  // What of a place is to be seen; null where all of it is scrolled away. The content scrolls up and down alone.
   const seen = (rect, boxes) => {
     let { left, top, right, bottom } = rect;
     for (const [box, scrolls] of boxes) {
-      if (!scrolls) continue;
       const around = box.getBoundingClientRect();
-      left = Math.max(left, around.left);
-      top = Math.max(top, around.top);
-      right = Math.min(right, around.right);
-      bottom = Math.min(bottom, around.bottom);
+      if (scrolls || box.matches('.nbg-content')) {
+        top = Math.max(top, around.top);
+        bottom = Math.min(bottom, around.bottom);
+      }
+      if (scrolls) {
+        left = Math.max(left, around.left);
+        right = Math.min(right, around.right);
+      }
     }
     return right > left && bottom > top ? { left, top, right, bottom } : null;
   };
 
+  // What is left out of a text is told where the pointer stays.
+  const told = (box, { data }) =>
+    box.title !== '' || box.closest('[title]')?.title.includes(data.trim().replace(/\s+/g, ' '));
   // Texts.
   const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
   const texts = [];
   while (walker.nextNode()) {
     const node = walker.currentNode;
     const parent = node.parentElement;
-    if (node.data.trim() === '' || parent.closest('style, option, datalist, title, .nbg-tip')) continue;
+    if (node.data.trim() === '' || parent.closest('style, option, datalist, title')) continue;
     if (!shows(parent)) continue;
     const range = document.createRange();
     range.selectNodeContents(node);
@@ -71,8 +79,10 @@
       for (const [box, scrolls] of boxes) {
         if (scrolls) continue;
         const around = box.getBoundingClientRect();
-        if (rect.left >= around.left - 1 && rect.right <= around.right + 1) continue;
-        if (getComputedStyle(box).textOverflow === 'ellipsis' && box.title !== '') {
+        const below = rect.bottom > around.bottom + 3 || rect.top < around.top - 3;
+        const hides = getComputedStyle(box).overflowY === 'hidden';
+        if (rect.left >= around.left - 1 && rect.right <= around.right + 1 && !(below && hides)) continue;
+        if (getComputedStyle(box).textOverflow === 'ellipsis' && told(box, node)) {
           rect.right = Math.min(rect.right, around.right);
           continue;
         }
@@ -81,7 +91,7 @@
         break;
       }
       if (cut) continue;
-      texts.push({ node, rect, parent });
+      texts.push({ node, rect, parent, above: parent.closest(ABOVE) });
       const { left, right } = root.getBoundingClientRect();
       if (rect.left < left - 1 || rect.right > right + 1) {
         faults.push(`outside of the Viewer: ${short(node.data)} in ${named(parent)}`);
@@ -122,7 +132,7 @@
   for (let i = 0; i < texts.length; i++) {
     for (let j = i + 1; j < texts.length; j++) {
       const [a, b] = [texts[i], texts[j]];
-      if (a.node === b.node) continue;
+      if (a.node === b.node || a.above !== b.above) continue;
       const [along, down] = overlap(a.rect, b.rect);
       if (along > 1.5 && down > 4) {
         faults.push(`over each other: ${short(a.node.data)} in ${named(a.parent)} and ` +
@@ -135,9 +145,19 @@
       faults.push(`cut off: ${short(field.value)} in ${named(field)}`);
     }
   }
+  // Of a list that is closed the page has no letters: 16 px are the arrow's.
+  const paper = document.createElement('canvas').getContext('2d');
+  for (const list of root.querySelectorAll('select')) {
+    const { font, paddingLeft, paddingRight } = getComputedStyle(list);
+    paper.font = font;
+    const text = list.selectedOptions[0]?.text.trim() ?? '';
+    const room = list.clientWidth - parseFloat(paddingLeft) - parseFloat(paddingRight) - 16;
+    if (shows(list) && paper.measureText(text).width > room + 1) faults.push(`cut off: ${short(text)} in ${named(list)}`);
+  }
 
   // Pictures and charts.
-  const picture = '.nbg-maps > canvas, .nbg-matrix, svg.nbg-bars, .nbg-histogram svg, .nbg-curve';
+  const picture = '.nbg-maps > canvas, .nbg-matrix, svg.nbg-bars, .nbg-histogram svg, .nbg-curve,' +
+    ' canvas[data-tiles], canvas[data-prediction], canvas[data-example]';
   const within = root.getBoundingClientRect();
   const drawn = [];
   for (const one of root.querySelectorAll(picture)) {
@@ -154,16 +174,18 @@
       faults.push(`a picture of ${all.width.toFixed(0)}×${all.height.toFixed(0)} px: ${name}`);
     }
   }
+  // Meant to lie on each other.
+  const LAYERED = '.nbg-layered, .nbg-laid';
   for (const { one, rect, name } of drawn) {
     for (const other of texts) {
-      if (one.contains(other.parent)) continue;
+      if (one.contains(other.parent) || other.above !== one.closest(ABOVE)) continue;
       const [along, down] = overlap(rect, other.rect);
       if (along > 2 && down > 4) {
         faults.push(`over a picture: ${short(other.node.data)} in ${named(other.parent)} and ${name}`);
       }
     }
     for (const other of drawn) {
-      if (other.one === one || one.closest('.nbg-layered') || other.one.closest('.nbg-layered')) continue;
+      if (other.one === one || one.closest(LAYERED) || other.one.closest(LAYERED)) continue;
       const [along, down] = overlap(rect, other.rect);
       if (along > 2 && down > 2 && one.compareDocumentPosition(other.one) & 4) {
         faults.push(`over each other: ${name} and ${other.name}`);

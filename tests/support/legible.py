@@ -1,5 +1,6 @@
 """What a person could not read in the views as they stand: measured in the page's own layout."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +16,18 @@ from viewer_models import autoencoder, pictures
 from views_page import Views
 
 WIDTHS = (620, 768, 848, 940, 1120, 1420)
-# Until nothing was asked, drawn or laid out for some frames.
-SETTLE = """async () => {
-  const { calls } = views;
+# Until the window is as wide as it was made, and nothing was asked, drawn or laid out for frames.
+SETTLE = """async (width) => {
+  const calls = globalThis.views?.calls;
   const root = document.querySelector('.nbglcnn');
-  const now = () => [calls.batches, calls.asked, calls.answered, root.offsetHeight,
+  const now = () => [calls?.batches, calls?.asked, calls?.answered, root.offsetHeight,
     root.offsetWidth, root.innerText.length].join();
   const end = performance.now() + 20000;
   for (let same = 0, before = ''; same < 6; ) {
     if (performance.now() > end) throw new Error('the view does not come to rest');
     await new Promise((done) => requestAnimationFrame(done));
     const next = now();
-    same = next === before && calls.asked === calls.answered && root.offsetWidth === innerWidth
+    same = next === before && calls?.asked === calls?.answered && innerWidth === width
       ? same + 1 : 0;
     before = next;
   }
@@ -39,6 +40,46 @@ def faults(page: Page) -> list[str]:
     """All that can't be read in the view that is open."""
     found: list[str] = page.evaluate(FAULTS)
     return found
+
+
+def unreadable(page: Page, widths: Iterable[int]) -> dict[int, list[str]]:
+    """What can't be read in the view that is open, at each of the widths where there is such."""
+    size = page.viewport_size
+    assert size is not None
+    found = {}
+    for width in widths:
+        page.set_viewport_size({"width": width, "height": size["height"]})
+        rest(page)
+        found[width] = faults(page)
+    page.set_viewport_size(size)
+    rest(page)
+    return {width: these for width, these in found.items() if these}
+
+
+# Behind the views' own styles, which it outdoes.
+STYLE = """(text) => {
+  globalThis.style = document.createElement('style');
+  style.textContent = text;
+  document.body.append(style);
+}"""
+
+
+def assert_found(page: Page, broken: dict[str, str], width: int = 848) -> None:
+    """Each style would be found out, in these words: what a view is measured by sees that view."""
+    size = page.viewport_size
+    assert size is not None
+    page.set_viewport_size({"width": width, "height": size["height"]})
+    rest(page)
+    missed = {}
+    for style, words in broken.items():
+        page.evaluate(STYLE, style)
+        found = faults(page)
+        page.evaluate("() => style.remove()")
+        if not any(one.startswith(words) for one in found):
+            missed[style] = found
+    assert not missed, missed
+    page.set_viewport_size(size)
+    rest(page)
 
 
 class Attention(nn.Module):
@@ -78,7 +119,31 @@ def signal() -> nn.Module:
     ).eval()
 
 
-NETWORKS = ("autoencoder", "unet", "resnet18", "attention", "signal", "densenet", "compared")
+class ConvolutionalAutoencoderWhoseAuthorLikesToDescribeAllOfIt(nn.Module):
+    """Names as long as there are, without a space in them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        down = nn.Sequential(nn.Conv2d(1, 6, 3, stride=2, padding=1), nn.ReLU())
+        up = nn.Sequential(nn.ConvTranspose2d(6, 1, 4, stride=2, padding=1), nn.Sigmoid())
+        self.encoder_that_halves_the_resolution_of_the_picture = down
+        self.decoder_that_doubles_the_resolution_of_the_picture = up
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        code = self.encoder_that_halves_the_resolution_of_the_picture(x)
+        return self.decoder_that_doubles_the_resolution_of_the_picture(code)
+
+
+NETWORKS = (
+    "autoencoder",
+    "unet",
+    "resnet18",
+    "attention",
+    "signal",
+    "densenet",
+    "long",
+    "compared",
+)
 
 
 def network(name: str) -> tuple[Plan, tuple[np.ndarray, ...]]:
@@ -89,12 +154,15 @@ def network(name: str) -> tuple[Plan, tuple[np.ndarray, ...]]:
         plan = joined.network.plan
         joined.close()
         return plan, (x,)
-    if name in ("attention", "signal"):
-        torch.manual_seed(1)
-        model = Attention().eval() if name == "attention" else signal()
-        inputs: tuple[torch.Tensor, ...] = (
-            torch.randn(1, 3, 32, 32) if name == "attention" else torch.randn(2, 2, 128),
-        )
+    torch.manual_seed(1)
+    own: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
+        "attention": (Attention(), (1, 3, 32, 32)),
+        "signal": (signal(), (2, 2, 128)),
+        "long": (ConvolutionalAutoencoderWhoseAuthorLikesToDescribeAllOfIt(), (2, 1, 16, 12)),
+    }
+    inputs: tuple[torch.Tensor, ...]
+    if name in own:
+        model, inputs = own[name][0].eval(), (torch.randn(own[name][1]),)
     else:
         model, inputs = zoo.build(name)
     return nbglcnn.compile(model, *inputs), tuple(one.numpy() for one in inputs)
@@ -135,6 +203,12 @@ def views_of(plan: Plan) -> dict[str, View]:
     return found
 
 
-def still(views: Views) -> None:
+def rest(page: Page) -> None:
     """Wait until a view that was just opened stands: drawn, its numbers there."""
-    views.page.evaluate(SETTLE)
+    size = page.viewport_size
+    page.evaluate(SETTLE, size and size["width"])
+
+
+def still(views: Views) -> None:
+    """`rest` of its page."""
+    rest(views.page)

@@ -1,4 +1,5 @@
 // The bar above: which model, which tab, which example of the batch.
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { displayOf } from "../network/display.ts";
 import { layersOf, type Network } from "../network/network.ts";
 import { Bends } from "./bent.tsx";
@@ -23,11 +24,14 @@ export function Bar({ network }: { network: Network | null }) {
   // A snapshot has no tabs and no other example.
   const live = network !== null && state.status.value.phase !== "unsupported";
   const Keep = roomOf<typeof keep>("keep")?.Keep;
+  const name = plan?.name ?? "Viewer";
   return (
-    <header class="nbg-bar">
+    <header class="nbg-bar" ref={useLines()}>
       <div class="nbg-model">
         {live && <Fed part="Playing" />}
-        <strong class="nbg-name">{plan?.name ?? "Viewer"}</strong>
+        <strong class="nbg-name" title={name}>
+          {name}
+        </strong>
         {network !== null && (
           <span class="nbg-second">
             {plan !== null && layersOf(plan)} · {network.parameterCounts}
@@ -44,6 +48,37 @@ export function Bar({ network }: { network: Network | null }) {
       </div>
     </header>
   );
+}
+
+/** From what is best to what always can be: all in "one" line, the "tabs" in one of their own, the "name", or "each". */
+const LINES = ["one", "tabs", "name", "each"];
+
+/** Keeps in `data-lines` how the bar's parts stand: how wide they are is up to the model, the source, and what is bent. */
+function useLines() {
+  const bar = useRef<HTMLElement>(null);
+  useLayoutEffect(() => {
+    const own = bar.current;
+    if (own === null) return;
+    const arrange = (): void => {
+      for (const lines of LINES) {
+        own.dataset.lines = lines;
+        if (own.scrollWidth <= own.clientWidth) return;
+      }
+    };
+    arrange();
+    let frame = 0;
+    // In the next frame: what changes its size while sizes are told is told of as an error.
+    const watched = new ResizeObserver(() => {
+      cancelAnimationFrame(frame);
+      frame = requestAnimationFrame(arrange);
+    });
+    for (const one of own.querySelectorAll(":scope > *, .nbg-model > *")) watched.observe(one);
+    return () => {
+      watched.disconnect();
+      cancelAnimationFrame(frame);
+    };
+  });
+  return bar;
 }
 
 /** One stop of the Tab key; the arrow keys go to the tabs beside it, and only from here. */

@@ -125,6 +125,12 @@ export function Bars(props: BarsProps) {
     views.hover.value = null;
   };
 
+  /** A number's middle, where none of its digits is cut off. */
+  const inside = (x: number, channel: number): number => {
+    const half = 3.3 * `${channel}`.length;
+    return Math.max(half, Math.min(width - half, x));
+  };
+
   return (
     <svg
       class={values === null ? "nbg-bars nbg-wait" : "nbg-bars"}
@@ -175,7 +181,7 @@ export function Bars(props: BarsProps) {
       )}
       {shown.map((channel, i) =>
         i % step > 0 ? null : upright ? (
-          <text key={channel} class="nbg-nth" x={(i + 0.5) * along} y={height - 3}>
+          <text key={channel} class="nbg-nth" x={inside((i + 0.5) * along, channel)} y={height - 3}>
             {channel}
           </text>
         ) : (

@@ -11,7 +11,7 @@ import type * as overlay from "./overlay/room.ts";
 import { Picture } from "./picture.tsx";
 import { InPython } from "./python.tsx";
 import { roomOf } from "./rooms.tsx";
-import { Parts } from "./stage.tsx";
+import { broken, Parts } from "./stage.tsx";
 
 /** Input or output pictures, one below the other where there are several. */
 export function Endpoints(props: {
@@ -97,7 +97,7 @@ function EndCaption(props: { value: Value; named: boolean; stage: Stage | undefi
       )}
       {value.kind === "output" && stage !== undefined && !named && (
         <span>
-          {stage.title} <Bent layer={stage.key} />
+          {broken(stage.title)} <Bent layer={stage.key} />
           <Parts stage={stage} shown={stage.key} select={select} word={describe} />
         </span>
       )}

@@ -2,7 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import { contents, displayOf, frameOf, imageShape } from "../network/display.ts";
-import { partsOf, within } from "../network/names.ts";
+import { within } from "../network/names.ts";
 import { describe, longType, type Network, type Stage, shortType } from "../network/network.ts";
 import type { Layer, Value } from "../plan.ts";
 import { BARS_WIDTH, NumberPicture, TallBars } from "./bars.tsx";
@@ -126,9 +126,9 @@ export const Reads = ({ stage, group }: { stage: Stage; group: string }) =>
     </span>
   );
 
-/** A name that may go on in the next line behind its separators. */
+/** A name that may go on in the next line at its separators. */
 export const broken = (name: string): ComponentChildren =>
-  partsOf(name).map((part, i) => [i > 0 && <wbr />, part]);
+  name.split(/(?<=[._–/ ])|(?=_)/).map((part, i) => [i > 0 && <wbr />, part]);
 
 export const isShort = (title: string): boolean => title.length <= 14;
 

@@ -88,7 +88,7 @@ function Three(props: {
   width: number;
 }) {
   const { b, showing, width } = props;
-  const { state, names } = useViews();
+  const { state, names, ratio } = useViews();
   const known = useWithout(b);
   const a = known?.a ?? null;
   const difference = useMemo(() => asMaps(known?.difference ?? null), [known?.difference]);
@@ -130,6 +130,15 @@ function Three(props: {
       signed
     />
   );
+  // The place of a difference that isn't there is as large as B's picture.
+  const { drawn, image: asImage } = displayOf(b);
+  const single = asImage || channel !== null || b.nchw[1] === 1;
+  const { height: h, width: w } = frameOf(b);
+  const scale = fitScale(Math.max(h, w), side * ratio.value) / ratio.value;
+  const none =
+    single && !flat && drawn !== "curves"
+      ? { width: px(w * scale), height: px(h * scale) }
+      : { height: px(side) };
   const text = most === null && difference ? "" : most ? `±${short(most)}` : "no difference";
   return (
     <div class="nbg-bend-three" data-showing={showing}>
@@ -148,7 +157,7 @@ function Three(props: {
       )}
       {showing === "hold" && compared && <compared.Held a={shownA} b={shownB} titles={TITLES} />}
       <Figure letter="B − A" title={text} side={side}>
-        {one ?? <span class="nbg-bend-none" style={{ height: px(side) }} />}
+        {one ?? <span class="nbg-bend-none" style={none} />}
       </Figure>
     </div>
   );

@@ -44,7 +44,11 @@ export function Row(props: { edit: Edit; value: Value; grip: Grip; place: string
           }}
         />
         <strong>{called}</strong>
-        {own !== "" && <code class="nbg-second">{own}</code>}
+        {own !== "" && (
+          <code class="nbg-second" title={own}>
+            {own}
+          </code>
+        )}
       </label>
       <span class="nbg-bend-numbers">
         {numbers.map((parameter, k) => (

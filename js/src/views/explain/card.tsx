@@ -1,6 +1,7 @@
 // A step of an explanation: what it is called, its numbers, and what they give.
 import type { ComponentChildren } from "preact";
 import { fixed } from "../../format.ts";
+import { Soft } from "../soft.tsx";
 import { Num } from "./number.tsx";
 
 export function Card(props: {
@@ -15,7 +16,10 @@ export function Card(props: {
   return (
     <li class="nbg-card">
       <p>
-        <strong>{title}</strong> <span class="nbg-second">{words}</span>
+        <strong>{title}</strong>{" "}
+        <span class="nbg-second">
+          <Soft text={words} />
+        </span>
       </p>
       <div class="nbg-lines">{children}</div>
       <p class="nbg-result">

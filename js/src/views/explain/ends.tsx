@@ -48,7 +48,7 @@ export interface Source {
 }
 
 const isLine = ({ nchw: [, , height, width] }: Value): boolean => height === 1 && width > 1;
-const hasPlaces = ({ nchw: [, , height, width] }: Value): boolean => height * width > 1;
+export const hasPlaces = ({ nchw: [, , height, width] }: Value): boolean => height * width > 1;
 
 /** The numbers of a line of numbers, of the shown example; null for maps. */
 function useLine(value: Value, channel: number, tensors: Tensors): Float32Array | null {

@@ -12,6 +12,7 @@ import {
   type Drawn,
   Ends,
   GAP,
+  hasPlaces,
   ResultFigure,
   type Source,
   SourceFigure,
@@ -127,7 +128,9 @@ export function Convolved(props: Summed) {
             callout={{ gap: GAP, height: rows * cell }}
           />
           {equation}
-          <ResultFigure result={drawn.result} room={to} tensors={drawn.tensors} />
+          {hasPlaces(drawn.result.value) && (
+            <ResultFigure result={drawn.result} room={to} tensors={drawn.tensors} />
+          )}
         </div>
         <Channels {...props} width={drawn.width} />
       </>

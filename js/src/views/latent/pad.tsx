@@ -146,7 +146,7 @@ export function Pad(props: Props) {
           lit={lit(codes, hovered, named)}
         />
       )}
-      {spread(names, side).map(({ label, name, left, top }) => (
+      {spread(names, side, plane).map(({ label, name, left, top }) => (
         <span
           key={name}
           class="nbg-latent-name"
@@ -187,6 +187,7 @@ export function Pad(props: Props) {
 function tipPlace(places: Float32Array, at: number, side: number) {
   const [x, y] = [(places[2 * at] ?? 0) * side, (places[2 * at + 1] ?? 0) * side];
   return {
+    maxWidth: `${side / 2 - 14}px`,
     ...(x < side / 2 ? { left: `${x + 12}px` } : { right: `${side - x + 12}px` }),
     ...(y < side / 2 ? { top: `${y + 8}px` } : { bottom: `${side - y + 8}px` }),
   };
@@ -231,20 +232,29 @@ function namesOf(codes: Codes, places: Float32Array): Name[] {
   });
 }
 
-/** Names in CSS pixels, moved down where one would lie on another. */
-function spread(names: readonly Name[], side: number) {
-  const set: { label: number; name: string; left: number; top: number; half: number }[] = [];
-  for (const { label, name, x, y } of [...names].sort((a, b) => a.y - b.y)) {
-    const half = 4 + 3.4 * name.length; // half of what its letters take, nearly
-    const left = clamp(x * side, half, side - half);
-    let top = clamp(y * side, LINE / 2, side - LINE / 2);
-    for (const other of set) {
-      const across = Math.abs(other.left - left) < other.half + half;
-      if (across && Math.abs(other.top - top) < LINE) top = other.top + LINE;
-    }
-    set.push({ label, name, left, top: Math.min(top, side - LINE / 2), half });
-  }
-  return set;
+/** Names in CSS pixels, each as near to its points as it lies on no other name and on none of an axis. */
+function spread(names: readonly Name[], side: number, { across, up }: Plane) {
+  const halfOf = (words: string): number => 4 + 3.4 * words.length; // of what its letters take, nearly
+  const [right, above] = [halfOf(`${across.name} →`), halfOf(`↑ ${up.name}`)];
+  const [first, last] = [LINE / 2, side - LINE / 2];
+  const taken = [
+    { left: side - right, top: last, half: right },
+    { left: above, top: first, half: above },
+  ];
+  return [...names]
+    .sort((a, b) => a.y - b.y)
+    .map(({ label, name, x, y }) => {
+      const half = halfOf(name);
+      const left = clamp(x * side, half, side - half);
+      const own = clamp(y * side, first, last);
+      const beside = taken.filter((other) => Math.abs(other.left - left) < other.half + half);
+      const [top = own] = [own, ...beside.flatMap((other) => [other.top - LINE, other.top + LINE])]
+        .filter((at) => at >= first && at <= last)
+        .filter((at) => beside.every((other) => Math.abs(other.top - at) > LINE - 0.01))
+        .sort((a, b) => Math.abs(a - own) - Math.abs(b - own));
+      taken.push({ left, top, half });
+      return { label, name, left, top };
+    });
 }
 
 /** Axes and points, drawn anew only when they change. */

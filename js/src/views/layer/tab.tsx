@@ -12,6 +12,7 @@ import type * as filters from "../filters/room.ts";
 import { Badge } from "../parity.tsx";
 import { PythonNote } from "../python.tsx";
 import { Room, roomOf } from "../rooms.tsx";
+import { broken } from "../stage.tsx";
 import type * as trail from "../trail/room.ts";
 import { parametersOf } from "../weights.ts";
 import { MapsView } from "./maps.tsx";
@@ -46,8 +47,8 @@ export function LayerView({ network }: { network: Network }) {
       <Rail network={network} current={value.key} pictures={later} />
       <div class="nbg-head">
         <div class="nbg-title">
-          <strong class="nbg-big">{value.key}</strong> <Badge layer={value.key} />
-          <span class="nbg-second">{titleOf(value, layer, stage)}</span>
+          <strong class="nbg-big">{broken(value.key)}</strong> <Badge layer={value.key} />
+          <span class="nbg-second">{broken(titleOf(value, layer, stage))}</span>
         </div>
         {bending && <bending.Tools value={value} />}
         <Choice

@@ -47,7 +47,7 @@ export function Chosen() {
       data-source={now?.kind ?? ""}
       aria-expanded={drawer.value}
       aria-label={`Source: ${title}${quiet}`}
-      title="Where the input comes from"
+      title={`${title}${quiet}: where the input comes from`}
       onClick={() => {
         drawer.value = !drawer.value;
       }}

@@ -100,6 +100,8 @@ function NameField(props: { teaching: Teaching; one: TaughtClass; names: readonl
         type="text"
         value={draft ?? one.name}
         maxLength={MOST_NAME}
+        // As wide as its letters, which are bold.
+        size={Math.ceil(1.1 * text.length) + 1}
         aria-label={`Name of the class ${one.name}`}
         aria-invalid={wrong !== ""}
         aria-describedby={wrong === "" ? undefined : id}

@@ -56,7 +56,9 @@ export function Now(props: {
               const chance = chances.get(id);
               return chance === undefined ? null : (
                 <div key={id} role="listitem" class={id === top ? "nbg-teach-top" : undefined}>
-                  <div class="nbg-teach-name">{name}</div>
+                  <div class="nbg-teach-name" title={name}>
+                    {name}
+                  </div>
                   <div class="nbg-teach-bar">
                     <span class="nbg-teach-track">
                       <span style={{ width: `${100 * chance}%` }} />

@@ -86,7 +86,10 @@ function One(props: {
             light={seen}
           />
         )}
-        <span class={guess === null || right ? "" : "nbg-wrong-answer"}>
+        <span
+          class={guess === null || right ? "" : "nbg-wrong-answer"}
+          title={name(guess?.best ?? wanted)}
+        >
           {guess === null ? name(wanted) : `${right ? "✓" : "✗"} ${name(guess.best)}`}
         </span>
         {guess !== null && <span class="nbg-second">{percent(guess.share)}</span>}
