@@ -472,3 +472,7 @@ def test_a_folder_that_is_not_there_is_said_before_anything_is_made(tmp_path: Pa
             write(gone / "file")
         assert "no such folder to write into; make it first" in str(found.value)
         assert found.value.filename == str(gone)
+        with pytest.raises(IsADirectoryError, match="this is a folder; name a file in it"):
+            write(tmp_path)
+        with pytest.raises(TypeError, match="path: the path of a file to write is needed, not Ten"):
+            write(x)  # type: ignore[arg-type]

@@ -119,6 +119,8 @@ class Images(InputSource):
 
     def at(self, index: int) -> Self:
         """The same set at another item; from the end with a negative number."""
+        if not hasattr(index, "__index__") or not -len(self) <= index < len(self):
+            raise InputError(f"Images: at({index!r}); there are {len(self)} items, from 0")
         return replace(self, index=index + len(self) if index < 0 else index)
 
     def __len__(self) -> int:

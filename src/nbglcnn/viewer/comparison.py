@@ -58,6 +58,8 @@ def compare(
         ModelError: not a model, or two models without a layer of the same shape.
         UnsupportedOperator, UnsupportedModel: as for the Viewer.
     """
+    if isinstance(titles, str) or not isinstance(titles, Sequence) or len(titles) != 2:
+        raise InputError(f"titles={titles!r}; two are needed, as ('epoch 1', 'epoch 20')")
     title_a, title_b = titles
     if preprocess is not None:
         same = a is b
