@@ -299,6 +299,9 @@ def test_what_cannot_be_compared_says_why(checkpoints: Viewer) -> None:
         nbglcnn.compare(small, small)
     with pytest.raises(ModelError, match="a comparison is no model"):
         nbglcnn.compare(checkpoints, small, pictures(3))
+    for titles in ("AB", ("A",), 3):
+        with pytest.raises(InputError, match=r"titles=.*; two are needed, as"):
+            nbglcnn.compare(small, small, pictures(3), titles=titles)  # type: ignore[arg-type]
     with pytest.raises(ModelError, match="float is not a model"):
         nbglcnn.compare(small, 3.0, pictures(3))
     with pytest.raises(InputError, match=r"unexpected: wait .*near: weight"):

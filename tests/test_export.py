@@ -623,10 +623,13 @@ def test_markdown_is_structure_and_text() -> None:
         ({"view": {"layer": "encoder.0", "pixel": [99, 0]}}, "11×9 pixels"),
         ({"words": "x"}, "step 1: a step has text and view, not words"),
         ({"text": 3}, "step 1: its text is no text but int"),
+        ("hello", "step 1: a dict with text and view is needed, not 'hello'"),
     ],
 )
-def test_a_step_that_is_none_is_refused(tmp_path: Path, step: dict[str, Any], words: str) -> None:
+def test_a_step_that_is_none_is_refused(tmp_path: Path, step: Any, words: str) -> None:
     path = tmp_path / "page.html"
+    with pytest.raises(InputError, match="title=3; a text is needed"):
+        nbglcnn.export_html(autoencoder(3), pictures(3), path, title=3)  # type: ignore[arg-type]
     with pytest.raises(InputError, match=re.escape(words)):
         nbglcnn.export_html(autoencoder(3), pictures(3), path, steps=[step])
     assert not list(tmp_path.iterdir())

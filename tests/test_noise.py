@@ -211,7 +211,7 @@ def test_noise_may_be_given_with_the_example_by_place_or_by_name() -> None:
             load(model, wrong)
     still = nn.Sequential(nn.Conv2d(1, 1, 1), nn.Dropout(0.5)).eval()
     assert not load(still, x)[0].noise
-    with pytest.raises(InputError, match="takes 1 inputs; 2 were given"):
+    with pytest.raises(InputError, match="takes 1 input; 2 were given"):
         load(still, (x, own))
 
 

@@ -126,6 +126,9 @@ def test_records_say_what_they_are_and_are_not_changed_in_place() -> None:
         (lambda: Images(np.zeros((2, 4, 4), "u1"), [0, 2], ["a", "b"]),
          r"labels\[1\] is 2, and there are 2 classes"),
         (lambda: Images(np.zeros((2, 4, 4), "u1"), index=2), "index=2; there are 2 items, from 0"),
+        (lambda: Images(np.zeros((2, 4, 4), "u1")).at(-3), r"at\(-3\); there are 2 items, from 0"),
+        (lambda: Images(np.zeros((2, 4, 4), "u1")).at(2), r"at\(2\); there are 2 items, from 0"),
+        (lambda: Images(np.zeros((2, 4, 4), "u1")).at("a"), r"at\('a'\); there are 2 items"),
         (lambda: Images(np.zeros((2, 4, 4), "u1"), rate=0), "rate=0; more than 0"),
         (lambda: Images([Image.new("L", (3, 3)), np.zeros((1, 3, 3), "f4")]),
          "item 1 is of floats, item 0 a picture"),
@@ -308,7 +311,12 @@ def test_a_folder_of_folders_has_classes_as_image_folder_counts_them(folder: Pat
     fields = blocks.fields()
     assert json.loads(bytes(blocks.blob(fields["classes"]))) == ["Eel", "cat", "dog"]
     assert json.loads(bytes(blocks.blob(fields["labels"]))) == [1, 1, 1, 2, 2, 2]
-    assert images.title == "animals" and "6 items files in" in repr(images)
+    assert images.title == "animals" and repr(images).startswith(f"Images(6 items in {folder}, lab")
+    assert images.labels == (1, 1, 1, 2, 2, 2) and images.classes == ("Eel", "cat", "dog")
+    assert images.at(2).opened is images.opened and images.at(2).labels is images.labels
+    other = replace(images, data=np.zeros((2, 4, 4), "u1"))
+    assert other.labels is None and other.classes is None
+    assert replace(images, labels=[0] * 6).classes == ("Eel", "cat", "dog")
     files = ["cat/10.png", "cat/9.png", "cat/deep/1.BMP", "dog/10.png", "dog/8.png", "dog/9.png"]
     expected = [np.asarray(Image.open(folder / one).convert("RGB")) for one in files]
     found = all_of(blocks)

@@ -2,6 +2,7 @@
 
 import signal
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -468,7 +469,23 @@ def test_arguments_that_do_not_fit_are_refused() -> None:
     ):
         with pytest.raises(InputError, match=words):
             options["optimizer"]()
-    assert "nbglcnn.Adam" in refused(model, (x, y), optimizer=torch.optim.SGD)
+    weights = list(model.parameters())
+    for given, found in (
+        (torch.optim.SGD, "the class torch.optim.SGD; give nbglcnn.SGD(0.001)"),
+        (nbglcnn.Adam, "the class nbglcnn.Adam; give nbglcnn.Adam(0.001)"),
+        ("adamw", "'adamw'; give nbglcnn.AdamW(0.001)"),
+        (torch.optim.Adam(weights, 0.02), "torch.optim.Adam; give nbglcnn.Adam(0.02)"),
+        (
+            torch.optim.SGD(weights, 0.1, momentum=0.9, nesterov=True),
+            "torch.optim.SGD; give nbglcnn.SGD(0.1, momentum=0.9, nesterov=True)",
+        ),
+        (
+            torch.optim.AdamW(weights, betas=(0.8, 0.9), amsgrad=True),
+            "nbglcnn.AdamW(0.001, betas=(0.8, 0.9)), which has no amsgrad",
+        ),
+        (torch.optim.RMSprop(weights), "torch.optim.RMSprop; give nbglcnn.SGD, nbglcnn.Adam or"),
+    ):
+        assert found in refused(model, (x, y), optimizer=given)
     assert "epochs=… or steps=…" in refused(model, (x, y), steps=None)
     assert "epochs=… or steps=…" in refused(model, (x, y), epochs=1)
     assert "steps=-1" in refused(model, (x, y), steps=-1)
@@ -484,11 +501,16 @@ def test_arguments_that_do_not_fit_are_refused() -> None:
     assert "hold the class -1" in refused(model, (x, torch.full((4,), -1)), "cross_entropy")
     assert "0 to 1 is needed" in refused(small(last=nn.Sigmoid()), (x, y * 9), "bce")
     assert "neither a loss" in refused(model, (x, y), "mes")
-    assert "near: mse" in refused(model, (x, y), "mes")
+    words = refused(model, (x, y), "crossentropy")
+    assert words.startswith("loss='crossentropy' is not known (near: cross_entropy): it is neither")
+    assert words.endswith("all of the data (Sequential.forward takes 1 input; 2 were given)")
     assert "reduction='sum'" in refused(model, (x, y), nn.MSELoss(reduction="sum"))
     assert "pos_weight" in refused(model, (x, y), nn.BCEWithLogitsLoss(pos_weight=torch.ones(5)))
     assert "KLDivLoss" in refused(model, (x, y), nn.KLDivLoss())
     assert "0.weight" in refused(model, (x, y), parameters=["0.wieght"])
+    body = nn.Sequential(OrderedDict(body=model, head=nn.Linear(5, 5))).eval()
+    assert "(near: head.*" in refused(body, (x, y), parameters=["haed.*"])
+    assert "(near: head)" in refused(body, (x, y), parameters=["haed"])
     assert "requires_grad" in refused(small().requires_grad_(False), (x, y))
     assert "the model has none" in refused(nn.Tanh(), (x, x))
     assert "outputs are" in refused(OwnLoss(), ((x, y), y))

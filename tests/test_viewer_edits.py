@@ -250,6 +250,22 @@ def test_refusals_name_what_is_wrong(viewer: Viewer) -> None:
         viewer.bend("encoder.0", transforms.ablate(), mix=float("nan"))
     with pytest.raises(InputError, match="is no transform"):
         viewer.bend("encoder.0", "ablate")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"blur was given without its arguments; .* blur\("):
+        viewer.bend("encoder.0", transforms.blur)  # type: ignore[arg-type]
+    with pytest.raises(AttributeError, match=r"no attribute 'rotat' \(near: rotate"):
+        transforms.rotat(3)  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match=r"no attribute 'evry' \(near: every"):
+        channels.evry(3)  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match=r"no attribute 'Veiwer' \(near: Viewer"):
+        nbglcnn.Veiwer  # type: ignore[attr-defined]  # noqa: B018
+    turned = viewer.bend("encoder.0", transforms.rotate(3))
+    with pytest.raises(AttributeError, match=r"rotate has no parameter 'degree' \(near: degrees"):
+        turned.degree = 5  # type: ignore[attr-defined]
+    turned._own = 5  # type: ignore[attr-defined]
+    turned.degrees = 5  # type: ignore[attr-defined]
+    assert turned.transform.parameters["degrees"] == 5
+    viewer.undo()
+    viewer.undo()
     with pytest.raises(InputError, match=r"an array of shape \(2, 9, 11, 9\) is needed"):
         viewer.inject("encoder.0", np.zeros((3, 3)))
     assert viewer._edits["edits"] == [] and viewer._history["past"] == []

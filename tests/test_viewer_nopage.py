@@ -15,9 +15,11 @@ import nbformat
 import numpy as np
 import pytest
 import torch
+from IPython.core.formatters import DisplayFormatter
 from nbconvert.preprocessors import ExecutePreprocessor
 from PIL import Image
 from torch import Tensor, nn
+from traitlets import TraitError
 
 import nbglcnn
 from equal import assert_equal
@@ -156,6 +158,20 @@ def test_observe_decides_what_is_there() -> None:
     viewer.close()
 
 
+def test_layers_and_channels_that_are_not_there_are_named_with_those_that_are(
+    viewer: Viewer,
+) -> None:
+    for index in (10, -11):
+        with pytest.raises(IndexError, match=rf"layer {index}: this network has 10 layers, from 0"):
+            viewer.layers[index]
+    for channel in (0, 8, None):
+        viewer.selected = {"layer": "encoder.0", "channel": channel}
+    for channel in (9, -1, 0.5):
+        with pytest.raises(TraitError, match=rf"encoder\.0 has channels 0 to 8, not {channel}"):
+            viewer.selected = {"layer": "encoder.0", "channel": channel}
+    assert viewer.selected == {"layer": "encoder.0", "channel": None}
+
+
 def test_layers_are_a_table(viewer: Viewer) -> None:
     assert viewer.layers["encoder.0"].module == "Conv2d"
     assert viewer.layers[0].name == "encoder.0"
@@ -235,19 +251,44 @@ def test_nan_and_inf_are_drawn_in_a_colour_of_their_own(channels: int) -> None:
     viewer.close()
 
 
+def empty(make: Callable[[nn.Module, np.ndarray], Viewer]) -> Viewer:
+    return make(Nested().eval(), np.zeros((0, 2, 3, 3), "float32"))
+
+
+def compared(model: nn.Module, x: np.ndarray) -> Viewer:
+    return nbglcnn.compare(model, nn.Identity().eval(), x)
+
+
 @pytest.mark.parametrize(
     ("make", "kind", "words"),
     [
         (lambda: Viewer(autoencoder(3)), InputError, "needs an example input"),
         (lambda: Viewer(autoencoder(3), np.zeros((1, 1, 22, 18), "uint8")), InputError, "uint8"),
         (lambda: Viewer("a string", np.zeros(3)), ModelError, "."),
+        (lambda: empty(Viewer), InputError, r"^x: shape \(0, 2, 3, 3\) has no .*one example"),
+        (lambda: empty(compared), InputError, r"shape \(0, 2, 3, 3\) has no .*one example"),
+        (lambda: Viewer(Nested, np.zeros(3)), ModelError, r"Nested is a class.*instance.*Nested\("),
+        (
+            lambda: Viewer(autoencoder(3).state_dict(), pictures(3)),
+            ModelError,
+            r"OrderedDict is not a model: it holds weights.*load_state_dict",
+        ),
+        (
+            lambda: Viewer(autoencoder(3), pictures(3).astype(int)),
+            InputError,
+            r"encoder\.0.*; where floats are needed: x\.float\(\), .*astype\('float32'\)",
+        ),
+        (lambda: Viewer(Nested(), (1, 2)), InputError, r"Nested\.forward takes 1 input; 2 were"),
+        *[
+            (lambda s=s: Viewer(Nested(), pictures(3), timeout=s), InputError, "timeout=.*above 0")
+            for s in ("10s", None, True, 0, -1, float("nan"))
+        ],
         (
             lambda: Viewer(nn.LSTM(4, 2).eval(), np.zeros((5, 1, 4), "float32"), strict=True),
             UnsupportedOperator,
             "operator LSTM is not among",
         ),
     ],
-    ids=["no input", "bytes", "no model", "operator"],
 )
 def test_bad_arguments_are_one_clear_error(make: object, kind: type, words: str) -> None:
     with pytest.raises(kind, match=words):
@@ -404,6 +445,10 @@ def test_a_closed_viewer_takes_nothing() -> None:
         viewer.input = torch.rand(1, 2, 3, 3)
     with pytest.raises(PageError, match="closed"):
         viewer.load_state_dict({})
+    with pytest.raises(PageError, match="closed"):
+        viewer.show(0)
+    words = {"text/plain": "Viewer of Nested: this Viewer was closed; make another one"}
+    assert DisplayFormatter().format(viewer)[0] == words
 
 
 def test_a_snapshot_needs_a_page() -> None:
@@ -427,3 +472,7 @@ def test_a_folder_that_is_not_there_is_said_before_anything_is_made(tmp_path: Pa
             write(gone / "file")
         assert "no such folder to write into; make it first" in str(found.value)
         assert found.value.filename == str(gone)
+        with pytest.raises(IsADirectoryError, match="this is a folder; name a file in it"):
+            write(tmp_path)
+        with pytest.raises(TypeError, match="path: the path of a file to write is needed, not Ten"):
+            write(x)  # type: ignore[arg-type]

@@ -75,7 +75,9 @@ __all__ = sorted(_HOME)
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
-        raise AttributeError(f"module 'nbglcnn' has no attribute {name!r}")
+        from nbglcnn.errors import nearest
+
+        raise AttributeError(f"module 'nbglcnn' has no attribute {name!r}{nearest(name, __all__)}")
     return getattr(import_module(f"nbglcnn.{_HOME[name]}"), name)
 
 

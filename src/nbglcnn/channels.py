@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from nbglcnn.errors import InputError
+from nbglcnn.errors import InputError, nearest
 from nbglcnn.graph import Array
 
 __all__ = ["Channels", "bottom", "clusters", "every", "groups", "random", "top"]
@@ -30,6 +30,10 @@ _OF: dict[str, Callable[[Array], Array]] = {
     "std": lambda maps: maps.std(1, dtype=np.float64),
     "mean_abs": lambda maps: np.abs(maps).mean(1, np.float64),
 }
+
+
+def __getattr__(name: str) -> Any:
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{nearest(name, __all__)}")
 
 
 @dataclass(frozen=True)

@@ -78,8 +78,12 @@ def unknown(key: object, names: Sequence[str], kind: str = "value") -> str:
 
 
 def to_write(path: str | os.PathLike[str]) -> Path:
-    """The path of a file that will be written; FileNotFoundError where its folder isn't there."""
+    """The path of a file that will be written; an OSError where it can't be one's."""
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"path: the path of a file to write is needed, not {type(path).__name__}")
     target = Path(path)
+    if target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "this is a folder; name a file in it", str(target))
     if not target.absolute().parent.is_dir():
         words = "there is no such folder to write into; make it first"
         raise FileNotFoundError(errno.ENOENT, words, str(target.parent))

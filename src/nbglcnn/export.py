@@ -186,6 +186,8 @@ def page(
         teaching=msgspec.to_builtins(record) if record else None,
     )
     held += map(_blob, named.values())
+    if not isinstance(title, str | None):
+        raise InputError(f"title={title!r}; a text is needed")
     name = title or plan.header.name
     return (
         Template(PAGE.read_text("utf-8"))
@@ -244,6 +246,8 @@ def _view(
     step: Mapping[str, Any], number: int, plan: Plan, *, trains: bool, teaches: bool
 ) -> dict[str, Any]:
     """What the Viewer shows at a step, with all of its keys."""
+    if not isinstance(step, Mapping):
+        raise InputError(f"step {number}: a dict with text and view is needed, not {step!r:.60}")
     if unknown := set(step) - {"text", "view"}:
         raise InputError(
             f"step {number}: a step has text and view, not {', '.join(sorted(unknown))}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -78,6 +78,20 @@ def check_count(given: int, names: Sequence[str]) -> None:
             f"{count} given; the model takes {len(names)}{named}. "
             "Give a tuple with one array for each"
         )
+
+
+def with_elements(names: Iterable[str], arrays: Sequence[Array]) -> Sequence[Array]:
+    """The arrays; InputError where none of them has an element, so that there is nothing to show.
+
+    One without beside others may be meant so, as boxes of which there are none.
+    """
+    if arrays and not any(array.size for array in arrays):
+        given = " and ".join(
+            f"{name}: shape {_tuple(array.shape)} has no elements"
+            for name, array in zip(names, arrays, strict=True)
+        )
+        raise InputError(f"{given}, so that there is nothing to show; give at least one example")
+    return arrays
 
 
 def by_names(given: Mapping[Any, Any], names: Sequence[str]) -> dict[Any, Any]:

@@ -152,7 +152,8 @@ def unknown_loss(name: str, keys: list[str]) -> str:
     """What is said where a text is neither a loss nor a key."""
     near = nearest(name, [*_MADE, *keys])
     return (
-        f"loss={name!r}{near}: neither a loss ({', '.join(_MADE)}) nor the key of a scalar output"
+        f"loss={name!r} is not known{near}: it is neither a loss ({', '.join(_MADE)}) nor the key "
+        "of a scalar output"
     )
 
 

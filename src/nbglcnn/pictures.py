@@ -15,7 +15,7 @@ from PIL import Image
 
 from nbglcnn.bars import bars, number
 from nbglcnn.colors import BACKGROUND, MAGENTA, Colormap, Pixels, Theme, class_colors, texels
-from nbglcnn.errors import InputError, unknown
+from nbglcnn.errors import InputError, nearest
 from nbglcnn.graph import Array
 from nbglcnn.plan import Value
 
@@ -93,7 +93,7 @@ def _check(
         ("theme", theme, get_args(Theme)),
     ):
         if word not in known:
-            raise InputError(f"{name}: {unknown(word, known)}")
+            raise InputError(f"{name}={word!r}{nearest(word, known)}; there are {', '.join(known)}")
     if not 0 <= example < value.nchw[0]:
         raise InputError(f"example {example}: {value.key} has {value.nchw[0]}, from 0")
     for name, given in (("scale", scale), ("columns", 1 if columns is None else columns)):

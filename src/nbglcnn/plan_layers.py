@@ -260,7 +260,11 @@ class Layers(Sequence[Layer]):
                 if layer.name == index:
                     return layer
             raise KeyError(unknown(index, [layer.name for layer in self._layers], "layer"))
-        return self._layers[index]
+        try:
+            return self._layers[index]
+        except IndexError:
+            count = len(self._layers)
+            raise IndexError(f"layer {index}: this network has {count} layers, from 0") from None
 
     def __contains__(self, layer: object) -> bool:
         """Whether there is a layer of this name, or this very record of one."""

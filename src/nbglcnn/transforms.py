@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Any
 
 from nbglcnn.edits import kinds, records
+from nbglcnn.errors import InputError, nearest
 
 __all__ = [
     "Transform",
@@ -53,6 +55,17 @@ class Transform:
         first = [repr(self.source)] if self.source else []
         rest = [f"{name}={value:g}" for name, value in self.parameters.items()]
         return f"transforms.{self.name}({', '.join(first + rest)})"
+
+
+def __getattr__(name: str) -> Any:
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{nearest(name, __all__)}")
+
+
+def check_called(transform: Any) -> None:
+    """InputError for one of the functions here in the place of what it gives."""
+    name = getattr(transform, "__name__", "")
+    if name in __all__ and globals()[name] is transform:
+        raise InputError(f"bend: {name} was given without its arguments; call it, {name}(…)")
 
 
 def _known(name: str, *numbers: float) -> Transform:

@@ -15,9 +15,10 @@ from nbglcnn.edits import records
 from nbglcnn.edits.kinds import GLSL, INJECT, KINDS
 from nbglcnn.edits.records import Edit
 from nbglcnn.edits.store import Store
-from nbglcnn.errors import InputError, unknown
+from nbglcnn.errors import InputError, nearest, unknown
 from nbglcnn.transforms import Transform
 
+COMMON = ("mix", "channels", "enabled")  # what each bend has
 ONE_SHOT = ("enabled", "channels")  # each change of these is a step of its own
 
 
@@ -32,14 +33,24 @@ class Bend(traitlets.HasTraits):
     enabled = traitlets.Bool(True)
     channels: traitlets.TraitType[Any, Any] = traitlets.TraitType(None, allow_none=True)
 
+    removed = False
+
     def __init__(self, store: Store, edit: Edit) -> None:
         super().__init__()
         self._store = store
         self._edit = edit
         self._quiet = False
-        self.removed = False
         self.take(edit)
         self.observe(self._changed)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # Python would keep any name, and a misspelt parameter would change nothing without a word.
+        if not name.startswith("_") and not hasattr(type(self), name):
+            kind, own = self._edit.transform, [*records.parameters_of(self._edit), *COMMON]
+            raise AttributeError(
+                f"{kind} has no parameter {name!r}{nearest(name, own)}; there are {', '.join(own)}"
+            )
+        super().__setattr__(name, value)
 
     @property
     def name(self) -> str:

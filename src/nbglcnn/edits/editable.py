@@ -10,7 +10,7 @@ from nbglcnn.edits.records import Edit
 from nbglcnn.edits.store import EditState, Store
 from nbglcnn.graph import Array
 from nbglcnn.plan import Plan
-from nbglcnn.transforms import Transform
+from nbglcnn.transforms import Transform, check_called
 
 
 class Editable:
@@ -62,6 +62,7 @@ class Editable:
                 number isn't finite; nothing is changed then.
         """
         self._check_open()
+        check_called(transform)
         edit = self._store.bent(layer, transform, channels, mix, name, enabled)
         return self.bends[edit.name]
 

@@ -140,6 +140,14 @@ def checked_model(model: Any) -> Any:
             f"{type(model).__name__} is not a model: give the file's path, or its bytes, as "
             "file.read() gives them"
         )
+    if isinstance(model, type):
+        name = model.__name__
+        raise ModelError(f"{name} is a class, not a model: give an instance of it, {name}(…)")
+    if isinstance(model, Mapping):
+        raise ModelError(
+            f"{type(model).__name__} is not a model: it holds weights. Build the module that they "
+            "are of, module.load_state_dict(weights), and give the module"
+        )
     raise ModelError(
         f"{type(model).__name__} is not a model: give a torch.nn.Module, an onnx.ModelProto or "
         "a path to an .onnx file"

@@ -48,7 +48,8 @@ class Images(InputSource):
             each class, as torchvision's ImageFolder takes it; a list of PIL images, arrays or
             paths; or a torch Dataset of pictures or (picture, label).
         labels: a whole number for each item, -1 for none; by default the folders', or a Dataset's
-            `targets` or `labels`, and of one of at most 2000 items without those its items'.
+            `targets` or `labels`, and of one of at most 2000 items without those its items', which
+            are read when a page wants them: the attribute stays None.
         classes: the names of the labels; by default the folders', or the Dataset's `classes`.
         index: which item is shown, from 0.
         playing: goes on by itself, `rate` times a second.
@@ -80,15 +81,21 @@ class Images(InputSource):
     _set: ImageSet | None = field(default=None, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
-        opened = self._set
+        opened, labels, classes = self._set, self.labels, self.classes
+        if opened is not None:  # whose own labels and classes came along
+            labels = None if labels is opened.items.told else labels
+            classes = None if classes is opened.items.classes else classes
         if opened is None or not (
             opened.data is self.data
-            and opened.given_labels is self.labels
-            and opened.given_classes is self.classes
+            and opened.given_labels is labels
+            and opened.given_classes is classes
         ):
             known = opened.items if opened is not None and opened.data is self.data else None
-            opened = _opened(self.data, self.labels, self.classes, known)
+            opened = _opened(self.data, labels, classes, known)
             object.__setattr__(self, "_set", opened)
+        object.__setattr__(self, "labels", opened.items.told if labels is None else labels)
+        own = opened.items.classes or None
+        object.__setattr__(self, "classes", own if classes is None else classes)
         whole(self, "index")
         if self.index >= opened.items.count:
             raise InputError(f"Images: index={self.index}; there are {len(self)} items, from 0")
@@ -112,6 +119,8 @@ class Images(InputSource):
 
     def at(self, index: int) -> Self:
         """The same set at another item; from the end with a negative number."""
+        if not hasattr(index, "__index__") or not -len(self) <= index < len(self):
+            raise InputError(f"Images: at({index!r}); there are {len(self)} items, from 0")
         return replace(self, index=index + len(self) if index < 0 else index)
 
     def __len__(self) -> int:

@@ -35,8 +35,8 @@ class Items:
 
     `item` gives a PIL image, or an array of (h, w), (c, h, w) or (h, w, c); whatever it raises is
     that item's failure. `named` is what an item is called in errors. `labels` has a number for each
-    item, -1 for none; None where there are none. `stacked` has all items where they lie in one
-    array.
+    item, -1 for none; None where there are none. `told` are these where no item has to be read.
+    `stacked` has all items where they lie in one array.
     """
 
     count: int
@@ -46,6 +46,7 @@ class Items:
     says: str
     title: str = ""
     labels: Callable[[], Sequence[int]] | None = None
+    told: tuple[int, ...] | None = None
     classes: tuple[str, ...] = ()
     stacked: Array | None = field(default=None, compare=False)
 
@@ -171,7 +172,7 @@ def _of_folder(folder: Path) -> Items:
         numbers += [number] * len(found)
     if files:
         items = _of_files(files, folder.name, folder)
-        return replace(items, labels=lambda: numbers, classes=tuple(inside))
+        return replace(items, labels=lambda: numbers, told=tuple(numbers), classes=tuple(inside))
     files = [folder / name for name in sorted(os.listdir(folder)) if _is_file_of_picture(name)]
     if not files:
         raise InputError(
@@ -196,8 +197,8 @@ def _of_files(files: Sequence[Path], title: str, folder: Path | None = None) -> 
         file = files[index]
         return str(file.relative_to(folder)) if folder else str(file)
 
-    where = f" in {folder}" if folder else ""
-    return Items(len(files), "uint8", item, named, f"files{where}", title)
+    where = f"in {folder}" if folder else "of files"
+    return Items(len(files), "uint8", item, named, where, title)
 
 
 def _of_dataset(data: Any) -> Items:
@@ -227,6 +228,7 @@ def _of_dataset(data: Any) -> Items:
         f"of {kind}",
         kind,
         labels,
+        None if told is None else tuple(told),
         _classes_of(data),
     )
 

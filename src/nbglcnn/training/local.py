@@ -19,7 +19,7 @@ from nbglcnn.lowering.lower import lower
 from nbglcnn.training.data import Data, data_of
 from nbglcnn.training.loop import Loop
 from nbglcnn.training.memory import check_memory
-from nbglcnn.training.optimizers import SGD, Adam, AdamW, Optimizer
+from nbglcnn.training.optimizers import SGD, Adam, AdamW, Optimizer, alike
 from nbglcnn.training.result import Training
 from nbglcnn.training.run import Run, targets
 from nbglcnn.training.step import LOSS, Request, Step, step_of
@@ -123,9 +123,7 @@ def _batches(
     data: Any, batch_size: int | None, loss: Any, optimizer: Optimizer, shuffle: bool, seed: int
 ) -> Data:
     if not isinstance(optimizer, SGD | Adam | AdamW):
-        raise InputError(
-            f"optimizer={optimizer!r}: give nbglcnn.SGD, nbglcnn.Adam or nbglcnn.AdamW"
-        )
+        raise InputError(alike(optimizer))
     own = isinstance(understood(loss), str)
     return data_of(data, batch_size, shuffle=shuffle, seed=seed, own_loss=own)
 
@@ -230,7 +228,9 @@ def _loaded(mode: TrainingMode, inputs: tuple[Array, ...], loss: Loss | str) -> 
     except InputError as error:
         if isinstance(loss, Loss):
             raise
-        raise InputError(f"{unknown_loss(loss, [])}, given all of the data: {error}") from error
+        raise InputError(
+            f"{unknown_loss(loss, [])} that the model computes from all of the data ({error})"
+        ) from error
 
 
 def _output(graph: Graph, name: str) -> str:

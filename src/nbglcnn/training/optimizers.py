@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from nbglcnn.errors import InputError
 from nbglcnn.ops.rules import Rules
@@ -195,6 +195,31 @@ class AdamW(Adam):
 
 
 Optimizer = SGD | Adam | AdamW
+
+
+def alike(optimizer: Any) -> str:
+    """What is said where an optimizer is none of these: the one that does the same, if any."""
+    kind = optimizer if isinstance(optimizer, type) else type(optimizer)
+    home = "torch.optim" if kind.__module__.startswith("torch.optim.") else kind.__module__
+    given = f"{'the class ' * (kind is optimizer)}{home.removesuffix('.training.optimizers')}."
+    given = repr(optimizer) if isinstance(optimizer, str) else given + kind.__name__
+    name = optimizer if isinstance(optimizer, str) else kind.__name__
+    own = next((one for one in (SGD, Adam, AdamW) if one.__name__.lower() == name.lower()), None)
+    if own is None:
+        return f"optimizer is {given}; give nbglcnn.SGD, nbglcnn.Adam or nbglcnn.AdamW"
+    groups = getattr(optimizer, "param_groups", None) or [{}]
+    return f"optimizer is {given}; give nbglcnn.{_call(own, groups[0])}"
+
+
+def _call(own: type[_Optimizer], settings: Mapping[str, Any]) -> str:
+    """How one is made, with those of PyTorch's settings that aren't the defaults."""
+    words = [f"{float(settings.get('lr', own().rate(0))):g}"]
+    for one in fields(own):
+        if one.name != "lr" and one.name in settings and settings[one.name] != one.default:
+            words.append(f"{one.name}={settings[one.name]!r}")
+    without = [name for name in ("amsgrad", "maximize", "dampening") if settings.get(name)]
+    lacks = f", which has no {' and no '.join(without)}" if without else ""
+    return f"{own.__name__}({', '.join(words)}){lacks}"
 
 
 def clipped(optimizer: Optimizer, rules: Rules, gradients: Mapping[str, str]) -> dict[str, str]:

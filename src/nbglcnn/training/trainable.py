@@ -84,9 +84,8 @@ def chosen(graph: Graph, mode: TrainingMode, wanted: str | Sequence[str]) -> dic
             fits = [n for n in names if fnmatchcase(n, pattern) or n.startswith(f"{pattern}.")]
             if not fits:
                 known = "" if len(names) > 20 else f"; this model's are {', '.join(names)}"
-                raise KeyError(
-                    f"parameters: no parameter fits {pattern!r}{nearest(pattern, names)}{known}"
-                )
+                near = nearest(pattern, _patterns(names, pattern))
+                raise KeyError(f"parameters: no parameter fits {pattern!r}{near}{known}")
             found += fits
     if not found:
         why = "all of them have requires_grad=False" if names else "the model has none"
@@ -103,6 +102,14 @@ def chosen(graph: Graph, mode: TrainingMode, wanted: str | Sequence[str]) -> dic
         if value in own:
             first.setdefault(value, name)
     return first
+
+
+def _patterns(names: Sequence[str], like: str) -> list[str]:
+    """The names and those of their modules, or with a pattern's end the modules' with it."""
+    parts = [name.split(".") for name in names]
+    modules = dict.fromkeys(".".join(one[:k]) for one in parts for k in range(1, len(one)))
+    end = like[len(like.rstrip(".*?")) :]
+    return [name + end for name in modules] if end else [*names, *modules]
 
 
 def _statistics(graph: Graph) -> set[str]:

@@ -11,7 +11,7 @@ import numpy as np
 from nbglcnn import load
 from nbglcnn.errors import InputError, ModelError, unknown
 from nbglcnn.graph import Array
-from nbglcnn.inputs import as_arrays
+from nbglcnn.inputs import as_arrays, with_elements
 from nbglcnn.load import Joined, Side
 from nbglcnn.partly import load_mixed
 from nbglcnn.plan import Comparison as ComparedPlan
@@ -58,6 +58,8 @@ def compare(
         ModelError: not a model, or two models without a layer of the same shape.
         UnsupportedOperator, UnsupportedModel: as for the Viewer.
     """
+    if isinstance(titles, str) or not isinstance(titles, Sequence) or len(titles) != 2:
+        raise InputError(f"titles={titles!r}; two are needed, as ('epoch 1', 'epoch 20')")
     title_a, title_b = titles
     if preprocess is not None:
         same = a is b
@@ -74,6 +76,8 @@ def compare(
         right = Side(left.model, changed, as_arrays(given, load.specs_of(changed)))
     else:
         right = _side(b, given, strict, left if a is b else None)
+    for side in (left, right):
+        with_elements(side.graph.inputs, side.arrays)
     counts = [{array.shape[:1] for array in side.arrays} for side in (left, right)]
     if len(counts[0]) == len(counts[1]) == 1 and counts[0] != counts[1]:
         few, many = (sizes.pop()[0] for sizes in counts)

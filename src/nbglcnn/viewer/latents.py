@@ -126,7 +126,10 @@ def _rows(array: Array, count: int) -> Float32:
 
 def _same_data(one: Images, other: Images) -> bool:
     """Whether two are of the same objects."""
-    return one.data is other.data and one.labels is other.labels and one.classes is other.classes
+    ours, theirs = (
+        (each.data, each.given_labels, each.given_classes) for each in (one.opened, other.opened)
+    )
+    return all(mine is its for mine, its in zip(ours, theirs, strict=True))
 
 
 class _Items:

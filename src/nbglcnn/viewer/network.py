@@ -15,7 +15,7 @@ from nbglcnn import load
 from nbglcnn.edits.records import Edit, active
 from nbglcnn.errors import DeviceError, InputError, NbglcnnError, unknown
 from nbglcnn.graph import Array, Graph
-from nbglcnn.inputs import as_arrays
+from nbglcnn.inputs import as_arrays, with_elements
 from nbglcnn.load.steps import begin
 from nbglcnn.lowering import lower
 from nbglcnn.lowering.patches import changed_numbers, patches
@@ -270,8 +270,9 @@ class Network(Cut, Training, Following):
         self._file = memoryview(pack_file(self.plan, {}))
 
     def _accepted(self, arrays: Sequence[Array]) -> tuple[Array, ...]:
-        for record, array in zip(self.plan.inputs, arrays, strict=True):
-            stored(record.key, array)  # InputError for what float32 textures cannot hold
+        keys = [record.key for record in self.plan.inputs]
+        for key, array in zip(keys, with_elements(keys, arrays), strict=True):
+            stored(key, array)  # InputError for what float32 textures cannot hold
         return tuple(np.asarray(array, order="C") for array in arrays)
 
     def _from_framework(self, graph: Graph, arrays: Sequence[Array]) -> tuple[Array, ...]:
@@ -300,8 +301,7 @@ class Network(Cut, Training, Following):
             inputs.append(content_hash(data))
             blobs[inputs[-1]] = data
         weights = tuple(weight.hash for weight in plan.header.weights)
-        for name in weights:
-            blobs[name] = raw(plan.blobs[name])
+        blobs |= {name: raw(plan.blobs[name]) for name in weights}
         blobs |= {name: raw(array) for name, array in self.injected.items()}
         words = json.dumps(self.classes).encode() if self.classes else b""
         picture_name, words_name = (content_hash(b) if b else "" for b in (picture, words))

@@ -7,11 +7,12 @@ import time
 import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 
-from nbglcnn.errors import PageError, PageNotConnected, users_line
+from nbglcnn.errors import InputError, PageError, PageNotConnected, users_line
 from nbglcnn.graph import Array
 from nbglcnn.plan import Value
 from nbglcnn.viewer import blocking
@@ -39,6 +40,13 @@ class Answer:
     arrays: list[Array]
     revision: int
     fed: tuple[Array, ...] = ()
+
+
+def seconds(timeout: Any) -> float:
+    """How long a page may be silent; InputError for what is no time."""
+    if isinstance(timeout, bool) or not isinstance(timeout, Real) or not float(timeout) > 0:
+        raise InputError(f"timeout={timeout!r}; a number of seconds above 0 is needed")
+    return float(timeout)
 
 
 class Reader:
@@ -105,7 +113,7 @@ class Reader:
                 "no page shows this Viewer, so that there is nothing to take a picture of: display "
                 "it first. viewer.picture(key) draws a layer's maps without a page"
             )
-        patience = self.patience if timeout is None else timeout
+        patience = self.patience if timeout is None else seconds(timeout)
         request = self._connection.ask_screen()
         try:
             blocking.wait(lambda: self._connection.answered(request, patience))
@@ -140,7 +148,7 @@ class Reader:
             revision = self._connection.revision
             own = [self._network.inputs[key].copy() for key in fed]
             return Answer(self._network.computed(keys, unbent=unbent), revision, tuple(own))
-        patience = self.patience if timeout is None else timeout
+        patience = self.patience if timeout is None else seconds(timeout)
         before = "" if unbent else BEFORE
         request = self._connection.ask(
             [*keys, *(before + key for key in fed)],

@@ -15,6 +15,7 @@ from PIL import Image
 from nbglcnn import pictures
 from nbglcnn.errors import InputError, to_write
 from nbglcnn.plan import Layers, Precision
+from nbglcnn.viewer.connection import CLOSED
 from nbglcnn.viewer.network import Network
 from nbglcnn.viewer.protocol import COLOR_RANGES, COLORMAPS
 from nbglcnn.viewer.reading import Reader
@@ -82,7 +83,9 @@ class Shown(anywidget.AnyWidget):
         Raises:
             KeyError: there is no such layer.
             TraitError: the layer has no such channel or pixel, or there is no such view.
+            PageError: it was closed.
         """
+        self._check_open()
         channels = [channels] if isinstance(channels, int) else [int(one) for one in channels]
         name = self.layers[layer].name if isinstance(layer, int) else layer
         if name is not None:
@@ -193,6 +196,22 @@ class Shown(anywidget.AnyWidget):
             teach=self._exported_teaching() if teach is True else teach or None,
         )
         return export.write(target, content)
+
+    def close(self) -> None:
+        """Free the comm."""
+        super().close()
+        # ipywidgets puts None there; without it a closed Viewer says what it is.
+        self.__dict__.pop("_repr_mimebundle_", None)
+
+    def _repr_mimebundle_(self, **_: Any) -> Any:
+        if self.comm is None:
+            return {
+                "text/plain": f"{type(self).__name__} of {self.network.plan.header.name}: {CLOSED}"
+            }, {}
+        return super()._repr_mimebundle_()
+
+    def _check_open(self) -> None:
+        raise NotImplementedError
 
     @property
     def _teaches(self) -> bool:

@@ -47,10 +47,12 @@ def checked_selection(
     if value is None:
         return None
     layer, channel = value.get("layer"), value.get("channel")
-    if set(value) - {"layer", "channel"} or layer not in {v.key for v in values}:
+    found = next((v for v in values if v.key == layer), None)
+    if set(value) - {"layer", "channel"} or found is None:
         raise TraitError(f"selected needs a layer of this network, not {layer!r}")
-    if channel is not None and (not isinstance(channel, int) or channel < 0):
-        raise TraitError(f"selected: {channel!r} is not the number of a channel")
+    count = found.nchw[1]
+    if channel is not None and (not isinstance(channel, int) or not 0 <= channel < count):
+        raise TraitError(f"selected: {layer} has channels 0 to {count - 1}, not {channel!r}")
     return {"layer": layer, "channel": channel}
 
 

@@ -28,7 +28,7 @@ from nbglcnn.viewer.mirroring import Mirrors, kept_still
 from nbglcnn.viewer.network import Network
 from nbglcnn.viewer.offer import Offer
 from nbglcnn.viewer.parity import ParityCheck, verified, verify
-from nbglcnn.viewer.reading import Reader, shaped
+from nbglcnn.viewer.reading import Reader, seconds, shaped
 from nbglcnn.viewer.sourcing import SOURCE
 from nbglcnn.viewer.steps import steps_shown
 from nbglcnn.viewer.teach import Teaches
@@ -84,6 +84,7 @@ class Viewer(Teaches, Mirrors):
         strict: bool = False,
         preprocess: Any = None,
     ) -> None:
+        timeout = seconds(timeout)  # an error before minutes of work
         with steps_shown(model):
             model = prepared(model, preprocess)
             self.network = Network(
@@ -211,8 +212,7 @@ class Viewer(Teaches, Mirrors):
                 self.source = source
         # With the revision of what the page shows again.
         words = json.dumps(to_dict(active(self.network.edits))) if self.network.bent else ""
-        now = self._connection.revision
-        self._connection.send(verified(now, report, framework, edits=words))
+        self._connection.send(verified(self._connection.revision, report, framework, edits=words))
         return report
 
     def report(self) -> str:
@@ -390,8 +390,8 @@ class Viewer(Teaches, Mirrors):
         if self._replaced and self.comm is not None:
             self._replaced = False
             lifetime.hold(self)
-        if (bundle := super()._repr_mimebundle_()) is None:
-            return None
+        if (bundle := super()._repr_mimebundle_()) is None or self.comm is None:
+            return bundle
         data, metadata = bundle
         try:
             data["image/png"] = self._snapshot()

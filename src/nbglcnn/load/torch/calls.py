@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -126,6 +127,7 @@ def run_hooked(
                 raise InputError(f"{what}{record.where}: {first}") from error
             raise InputError(
                 f"{what}{record.where}: {type(error).__name__}: {str(error)[:500]}"
+                f"{_other_numbers(own, str(error))}"
             ) from error
         arrays = [_as_array(t, record) for t in record.captured]
         drew = noise is None and not torch.equal(torch.get_rng_state(), state)
@@ -137,6 +139,16 @@ def run_hooked(
                 again = False
     assert record.root is not None
     return Seen(arrays, record.root, again, record.others, record.given, record.hidden, drew)
+
+
+def _other_numbers(tensors: Sequence[torch.Tensor], message: str) -> str:
+    """What to do where PyTorch says that a layer takes floats, or integers, else nothing."""
+    floats = [tensor.is_floating_point() for tensor in tensors]
+    if not all(floats) and re.search("Long|Bool|long|bool", message) and "loat" in message:
+        return "; where floats are needed: x.float(), of an array x.astype('float32')"
+    if any(floats) and re.search("scalar types: Long", message):
+        return "; where whole numbers are needed: x.long(), of an array x.astype('int64')"
+    return ""
 
 
 def _described(tensors: Sequence[torch.Tensor]) -> str:

@@ -143,7 +143,8 @@ def input_names(model: torch.nn.Module, count: int) -> list[str]:
                     f"{'was' if count == 1 else 'were'} given. Give a tuple with an array for each"
                 )
     if count > allowed:
-        raise InputError(f"{name}.forward takes {allowed} inputs; {count} were given")
+        most = "1 input" if allowed == 1 else f"{allowed} inputs"
+        raise InputError(f"{name}.forward takes {most}; {count} were given")
     return names
 
 
