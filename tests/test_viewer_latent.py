@@ -108,11 +108,13 @@ def test_it_is_no_bend_and_no_step_to_undo(viewer: Viewer, shape: tuple[int, ...
     viewer.source = Latent(LAYER, code=np.full(shape, 0.5))
     assert len(viewer.bends) == 0 and viewer.edits == ()
     assert viewer._edits["edits"] == [] and len(viewer._history["past"]) == history
+    assert "bends" not in viewer.verify().summary
     viewer.bend(LAYER, transforms.add(0.25))
     np.testing.assert_allclose(viewer.output, decoded(np.full(shape, 0.75), shape), **TOLERANCE)
     np.testing.assert_array_equal(viewer.unbent[LAYER], np.full(shape, 0.5, np.float32))
     report = viewer.verify()
     assert report.ok and {row.layer for row in report.rows} >= {"decoder.0", "output"}
+    assert report.summary.endswith(", bends replayed")
     assert "encoder.0" not in {row.layer for row in report.rows}
     assert viewer._repr_mimebundle_() is not None
     viewer.source = None

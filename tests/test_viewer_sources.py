@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 import traitlets
+from PIL import Image
 from torch import nn
 
 import nbglcnn
@@ -751,6 +752,25 @@ def test_an_exported_page_has_the_source_with_all_it_was_given(
     ):
         viewer.to_html(tmp_path / "b.html")
     assert not (tmp_path / "b.html").exists()
+
+
+def test_pages_are_told_the_folder_of_a_data_set_and_exported_ones_no_path(
+    viewer: Viewer, tmp_path: Path
+) -> None:
+    folder = tmp_path / "pics"
+    for name in ("cat", "dog"):
+        (folder / name).mkdir(parents=True)
+        Image.fromarray(SET[0]).save(folder / name / "0.png")
+    for given in (str(folder), folder):
+        viewer.source = Images(given, index=1)
+        assert viewer._source["source"]["folder"] == str(folder)
+    exported = held_by(viewer.to_html(tmp_path / "a.html"))[0]
+    assert exported["source"]["folder"] == "" and exported["source"]["title"] == "pics"
+    assert str(tmp_path) not in (tmp_path / "a.html").read_text("utf-8")
+    # By the folder alone these could not be made again.
+    for other in (Images(folder, [1, 0]), Images(folder, classes=["c", "d"]), Images(SET)):
+        viewer.source = other
+        assert viewer._source["source"]["folder"] == ""
 
 
 def test_an_exported_page_begins_with_the_live_picture_of_now(

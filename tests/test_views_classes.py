@@ -12,6 +12,7 @@ from torch import nn
 import nbglcnn
 from browsers import EMPTY, serving
 from legible import assert_found, unreadable
+from nbglcnn.edits.records import Edit, to_dict
 from test_views_axe import AXE, faults
 from viewer_models import hooked
 from views_page import CLIPPED, Views, number
@@ -247,6 +248,32 @@ def test_names_are_in_the_tooltip_the_inspector_and_what_is_spoken(
     # What is no class has none.
     views.open_layer("flat", 0)
     expect(page.locator(".nbg-inspector h3")).not_to_contain_text("cat")
+
+
+def test_a_bends_outputs_have_the_same_rows_with_names(views: Views) -> None:
+    bend = [Edit(layer="conv", name="multiply", transform="multiply", parameters=(4.0,))]
+    views.set(edited={"edits": to_dict(bend), "weights": 0}, section="bend", example=0)
+    views.open_layer("conv")
+    shown = views.page.locator(".nbg-bend-three .nbg-top")
+    expect(shown).to_have_count(3)
+    views.quiet()
+    each = [
+        one.locator(".nbg-top-name").all_inner_texts() for one in (shown.nth(k) for k in range(3))
+    ]
+    assert each[0] == each[1] == each[2]
+    assert set(each[0]) == {name or str(k) for k, name in enumerate(NAMES)}
+    tops = shown.evaluate_all(
+        "all => all.map(one => [...one.children].map(row => row.getBoundingClientRect().top))"
+    )
+    assert tops[0] == tops[1] == tops[2]
+    views.set(edited={"edits": [], "weights": 0}, section="maps")
+
+
+def test_a_profile_says_that_costs_are_of_the_whole_batch(views: Views) -> None:
+    views.set(tab="profile")
+    said = views.page.locator(".nbg-profile p").first
+    expect(said).to_contain_text("for the batch of 2")
+    views.set(tab="network")
 
 
 def test_the_way_to_the_pixels_is_accessible_and_can_be_read(

@@ -503,6 +503,13 @@ def test_each_number_has_a_row_of_its_own_in_the_drawer(show: Callable[..., View
         tops = [box["y"] for box in rows if box is not None]
         assert len(tops) == 16
         np.testing.assert_allclose(np.diff(tops), height, atol=0.5)
+        # The longest that `short` writes is whole, and nothing is to be scrolled to the side.
+        page.evaluate("() => { views.state.code.value = Array(16).fill(-0.00741); }")
+        expect(page.locator(".nbg-latent-number output").first).to_have_text("−0.0074")
+        wide = page.locator(".nbg-latent-sliders, .nbg-latent-number > output").evaluate_all(
+            "all => all.filter((one) => one.scrollWidth > one.clientWidth).length"
+        )
+        assert wide == 0
 
 
 def narrow_targets(buttons: Locator) -> list[str]:

@@ -95,6 +95,12 @@ def test_every_layer_has_its_costs(
     said = table.page.locator(".nbg-profile p strong").first.inner_text()
     assert said.startswith("One run takes ") and said.endswith(" ms")
     assert number(said) == pytest.approx(took, rel=0.06)
+    headline = table.page.locator(".nbg-profile p").first
+    expect(headline).not_to_contain_text("batch")
+    expect(headline).not_to_contain_text("now 0 a second")
+    # While it goes on, it counts what viewer.layers has.
+    views.page.evaluate("() => { views.state.profile.value = new Map(); }")
+    expect(headline).to_contain_text(f"0 of {len(plan.layers)} layers measured")
     bars = table.locator("[data-row=heavy] .nbg-cost-track > span").all()
     assert "100%" in (bars[0].get_attribute("style") or "")
 
@@ -161,6 +167,14 @@ def test_layers_say_whether_they_match(
     views.open_layer("pool")
     title = views.page.locator(".nbg-title .nbg-badge")
     expect(title).to_have_attribute("aria-label", "differs from PyTorch, max error 0.25")
+    # A page that has just been loaded has Python's result before it has run anything.
+    status, run = views.page.locator(".nbg-status"), views.get("run")
+    expect(status).to_contain_text("layers match PyTorch")
+    views.set(run=None)
+    expect(status).not_to_contain_text("match PyTorch")
+    expect(title).to_have_count(0)
+    views.set(run=run)
+    expect(status).to_contain_text("layers match PyTorch")
     views.set(tab="profile")
     errors = views.page.locator("[data-row=pool] td").last
     expect(errors).to_contain_text("0.25")

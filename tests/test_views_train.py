@@ -451,6 +451,23 @@ def test_marks_and_branches_are_on_the_curve(show: Callable[..., Views]) -> None
     views.page.wait_for_timeout(100)
     after = pixels(canvas)
     assert before.shape == after.shape and (before != after).any()
+    # One that went further than the curve of now ends within the axes, where no label stands.
+    progress(views, branches=[{"losses": higher * 4, "accuracies": [], "heldOut": []}])
+    views.page.wait_for_timeout(100)
+    plot, canvas_box = (
+        views.page.evaluate(
+            "selector => { const { left, right } = document.querySelector(selector)"
+            ".getBoundingClientRect(); return [left, right]; }",
+            selector,
+        )
+        for selector in (".nbg-chart .u-over", ".nbg-chart canvas")
+    )
+    drawn = pixels(canvas)
+    scale = drawn.shape[1] / (canvas_box[1] - canvas_box[0])
+    outside = drawn[:, round((plot[1] - canvas_box[0]) * scale) + 2 :]
+    assert (outside == outside[0, 0]).all(), "a curve leaves the plot"
+    dot = views.page.locator(".nbg-step-dot").last.bounding_box()
+    assert dot is not None and dot["x"] < plot[0] + 0.4 * (plot[1] - plot[0])
 
 
 BROKEN = {

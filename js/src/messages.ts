@@ -5,7 +5,7 @@ import type { Kind, Target } from "./plan.ts";
 import type { Change } from "./teaching.ts";
 
 export const PACKAGE_VERSION = "0.1.0";
-export const PROTOCOL = "5da1f826ac56";
+export const PROTOCOL = "b8a5beebac24";
 export const CHUNK = 2097152;
 export const COLORMAPS = ["signed", "viridis", "cividis", "magma", "grey"] as const;
 export const SIGNED = {"light": "#6b2b00 #c0560c #f09a4a #fbd9b3 #ffffff #c3ddf3 #6fa8d8 #2a6cb0 #0b2f63", "dark": "#ffd093 #f2953a #a8570c #4a290b #0f1216 #123a63 #216bab #4fa3ec #b5dcff"} as const;

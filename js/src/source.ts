@@ -20,7 +20,8 @@ import type { Kind } from "./plan.ts";
  * around `mean` (`given.noise` has the formula), and of shuffling. `code` has all numbers of a
  * latent's layer, row-major, and `items` names its data as a data set, of `count` and so on, to go
  * back to: that one's labels are those of the same name. `title` is what people call it, as a
- * file's name.
+ * file's name. `folder` is where Python finds the data, in the words that it was given and with
+ * the folder's own labels; "" for other data, and in a page of its own.
  */
 export interface Source {
   readonly kind: "drawing" | "images" | "latent" | "noise" | "picture" | "video" | "webcam";
@@ -44,6 +45,7 @@ export interface Source {
   readonly code: readonly number[];
   readonly items: string;
   readonly title: string;
+  readonly folder: string;
 }
 
 export const KINDS = ["webcam", "video", "picture", "images", "drawing", "noise", "latent"] as const;
@@ -56,5 +58,5 @@ export const NOISE_STD = 0.25;
 type Fields = Readonly<Record<string, Kind>>;
 /** Every record's fields. */
 export const RECORDS: ReadonlyMap<string, Fields> = new Map<string, Fields>([
-  ["Source", {"kind": {"oneOf": ["drawing", "images", "latent", "noise", "picture", "video", "webcam"]}, "input": "string", "owner": "string", "playing": "boolean", "rate": "number", "faces": {"oneOf": ["environment", "user"]}, "mirrored": "boolean", "data": "string", "count": "integer", "block": "integer", "dtype": {"oneOf": ["float32", "uint8"]}, "index": "integer", "shuffled": "boolean", "labels": "string", "classes": "string", "seed": "integer", "mean": "number", "std": "number", "code": {"list": "number"}, "items": "string", "title": "string"}],
+  ["Source", {"kind": {"oneOf": ["drawing", "images", "latent", "noise", "picture", "video", "webcam"]}, "input": "string", "owner": "string", "playing": "boolean", "rate": "number", "faces": {"oneOf": ["environment", "user"]}, "mirrored": "boolean", "data": "string", "count": "integer", "block": "integer", "dtype": {"oneOf": ["float32", "uint8"]}, "index": "integer", "shuffled": "boolean", "labels": "string", "classes": "string", "seed": "integer", "mean": "number", "std": "number", "code": {"list": "number"}, "items": "string", "title": "string", "folder": "string"}],
 ]);

@@ -521,3 +521,124 @@ test("tokens stay on the row of the maps that they come from", () => {
 const window8 = {
   ...{ kernel: [8, 8], strides: [8, 8], dilations: [1, 1], begins: [0, 0], ends: [0, 0] },
 };
+
+/** Points along a line without its arrow's head; of curves many. */
+function along(path: string): [number, number][] {
+  const [line = ""] = path.slice(1).split("M");
+  const points: [number, number][] = [];
+  for (const [, kind, text = ""] of `M${line}`.matchAll(/([MLQC])([^MLQC]*)/g)) {
+    const given = text
+      .trim()
+      .split(" ")
+      .map((one) => one.split(",").map(Number) as [number, number]);
+    const [from = [0, 0], a = from, b = a, to = b] = [points.at(-1), ...given];
+    if (kind !== "C") points.push(...given);
+    else
+      for (let k = 1; k <= 40; k++) {
+        const [s, t] = [1 - k / 40, k / 40];
+        const sum = (i: 0 | 1) =>
+          s ** 3 * from[i] + 3 * s * s * t * a[i] + 3 * s * t * t * b[i] + t ** 3 * to[i];
+        points.push([sum(0), sum(1)]);
+      }
+  }
+  return points.flatMap((point, k) => {
+    const before = points[k - 1] ?? point;
+    const steps = Math.ceil(Math.hypot(point[0] - before[0], point[1] - before[1]) / 3) || 1;
+    return Array.from({ length: steps }, (_, n): [number, number] => {
+      const share = (n + 1) / steps;
+      return [
+        before[0] + (point[0] - before[0]) * share,
+        before[1] + (point[1] - before[1]) * share,
+      ];
+    });
+  });
+}
+
+/** "from → to through node" of each line that runs through a node that isn't its own. */
+function through({ nodes, lines }: Placement): string[] {
+  const boxes = nodes.filter(({ node }) => node.kind !== "step");
+  return lines.flatMap(({ from, to, path }) => {
+    const points = along(path);
+    return boxes
+      .filter(({ node }) => node !== from && node !== to)
+      .filter(({ x, y, width, height }) =>
+        points.some(([a, b]) => a > x && a < x + width && b > y && b < y + height),
+      )
+      .map(({ node }) => `${from.id} → ${to.id} through ${node.id}`);
+  });
+}
+
+/** A network of a few layers that read whatever was there before, at three resolutions. */
+function grown(seed: number): Tree {
+  let state = seed;
+  const upTo = (most: number): number => {
+    state = (Math.imul(state, 1103515245) + 12345) >>> 0;
+    return (state >>> 16) % most;
+  };
+  const rows: Row[] = [];
+  const sides = new Map([["x", 64]]);
+  const count = 5 + upTo(10);
+  for (let k = 0; k < count; k++) {
+    const known = [...sides.keys()];
+    // The last ones mostly, so that there are chains.
+    const some = (): string =>
+      known[Math.max(0, known.length - 1 - upTo(upTo(3) === 0 ? 9 : 2))] ?? "x";
+    const first = some();
+    const side = sides.get(first) ?? 64;
+    const alike = known.filter((one) => one !== first && sides.get(one) === side);
+    const second = alike[upTo(alike.length || 1)];
+    const kind = upTo(6);
+    if (kind < 2 && second !== undefined) {
+      rows.push([`j${k}`, kind === 0 ? "Add" : "Concat", `${first} ${second}`, 4, side]);
+      sides.set(`j${k}`, side);
+    } else if (kind === 2 && side > 16) {
+      rows.push([`d${k}`, "Conv", first, 4, side / 2]);
+      sides.set(`d${k}`, side / 2);
+    } else if (kind === 3 && side < 64) {
+      rows.push([`u${k}`, "ConvTranspose", first, 4, side * 2]);
+      sides.set(`u${k}`, side * 2);
+    } else {
+      rows.push([`c${k}`, "Conv", first, 4, side]);
+      sides.set(`c${k}`, side);
+    }
+  }
+  return treeFrom(rows);
+}
+
+test("no line of any network runs through a node that isn't its own", () => {
+  const found: string[] = [];
+  let lines = 0;
+  for (let seed = 1; seed <= 100; seed++) {
+    const placement = placementOf(grown(seed), NONE);
+    lines += placement.lines.length;
+    found.push(...through(placement).map((one) => `${seed}: ${one}`));
+  }
+  assert.ok(lines > 700);
+  assert.deepEqual(found, []);
+});
+
+test("a difference and a product of two branches, and a sum with the enlarged input, are reached around nodes", () => {
+  const branches = (["a", "b"] as const).flatMap((name): Row[] => [
+    [`${name}1`, "Conv", "x", 4, 32],
+    [`${name}2`, "Conv", `${name}1`, 4, 32],
+  ]);
+  const siamese = treeFrom([
+    ...branches,
+    ["Sub", "Add", "a2 b2", 4, 32],
+    ["Mul", "Add", "a2 b2", 4, 32],
+    ["p", "Conv", "Sub", 4, 32],
+    ["q", "Conv", "Mul", 4, 32],
+  ]);
+  assert.deepEqual(through(placementOf(siamese, NONE)), []);
+  const enlarged = treeFrom([
+    ["f", "Conv", "x", 4, 64],
+    ["b1", "Conv", "f", 4, 64],
+    ["b2", "Conv", "b1", 4, 64],
+    ["sum", "Add", "f b2", 4, 64],
+    ["up", "ConvTranspose", "sum", 3, 128],
+    ["bicubic", "Resize", "x", 3, 128],
+    ["end", "Add", "bicubic up", 3, 128],
+    ["clamp", "Clip", "end", 3, 128],
+  ]);
+  assert.deepEqual(through(placementOf(enlarged, NONE)), []);
+});

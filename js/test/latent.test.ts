@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
+import { sourceOf } from "../src/sources/records.ts";
 import { codeAt, codesOf, labelOf, nearest, nearWords } from "../src/views/latent/codes.ts";
 import { dot, lengthOf } from "../src/views/latent/numbers.ts";
 import {
@@ -14,6 +15,7 @@ import {
   pointOf,
   sliderRange,
 } from "../src/views/latent/plane.ts";
+import { pythonOf } from "../src/views/sources/words.ts";
 
 /** Four codes of three numbers, whose directions are the first two axes. */
 function packed(change: Record<string, unknown> = {}): Uint8Array<ArrayBuffer> {
@@ -130,4 +132,26 @@ test("a cell's middle is in that cell, and nothing beside the grid is in any", (
   }
   assert.deepEqual(cellOf(plane, [plane.across.low, plane.up.high - 1e-9]), [0, 0]);
   assert.equal(cellOf(plane, [plane.across.high + 1, 0]), null);
+});
+
+test("the line of Python names nothing that Python doesn't have", () => {
+  const set = sourceOf("images", "input", { data: "d", index: 8, rate: 2 });
+  assert.equal(pythonOf(set, false), "viewer.source = viewer.source.at(8)");
+  assert.equal(
+    pythonOf({ ...set, folder: "pics", playing: true }, true),
+    'viewer.source = nbglcnn.Images("pics", index=8, playing=True, rate=2, input="input")',
+  );
+  const latent = sourceOf("latent", "encoder.6", { code: [Math.fround(0.1), -0, -2] });
+  const cut = 'viewer.source = nbglcnn.Latent("encoder.6"';
+  assert.equal(pythonOf(latent, false), `${cut}, code=[0.1, 0, -2])`);
+  assert.equal(
+    pythonOf({ ...latent, data: "d", folder: "pics" }, false),
+    `${cut}, data="pics", code=[0.1, 0, -2])`,
+  );
+  // With its data, labels and classes, which are here.
+  const here = "viewer.source = viewer.source.with_code([0.1, 0, -2])";
+  assert.equal(pythonOf({ ...latent, data: "d" }, false), here);
+  const long = { ...latent, code: Array<number>(100).fill(1) };
+  assert.equal(pythonOf(long, false), `${cut})`);
+  assert.equal(pythonOf({ ...long, data: "d" }, false), "");
 });

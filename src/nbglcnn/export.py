@@ -178,7 +178,8 @@ def page(
         snapshot=_snapshot(network, shown["example"], min(MAX_BYTES, most)),
         edits=tuple(to_dict(network.edits)),
         injected=tuple(used),
-        source=None if wire is None else msgspec.to_builtins(wire),
+        # Whoever opens the page needs no path of this machine.
+        source=None if wire is None else {**msgspec.to_builtins(wire), "folder": ""},
         blobs=tuple(named),
         training=msgspec.to_builtins(trains.record) if trains else None,
         weights=trains.weights if trains else (),

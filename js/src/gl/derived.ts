@@ -22,6 +22,12 @@ export function splitKey(key: string): readonly [what: string, key: string] {
   return at < 0 ? ["", key] : [key.slice(0, at), key.slice(at + MARK.length)];
 }
 
+/** The Plan's value that a value follows from, whose channels it has; of a preview itself. */
+export function originalOf(key: string): string {
+  const [what, original] = splitKey(key);
+  return what === "preview" ? key : original;
+}
+
 /** What is asked for as `Session.preview` has it. */
 export interface Preview {
   readonly layer: string;

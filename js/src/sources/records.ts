@@ -28,6 +28,7 @@ export const sourceOf = (
   code: [],
   items: "",
   title: "",
+  folder: "",
   ...part,
 });
 

@@ -1,6 +1,7 @@
 // The shell: bar, content, message and status line, mounted into one element.
 import { computed, effect, signal } from "@preact/signals";
 import { render } from "preact";
+import { originalOf } from "../gl/derived.ts";
 import { namesOf } from "../network/classes.ts";
 import { networkOf } from "../network/network.ts";
 import type { ViewerState } from "../state.ts";
@@ -47,7 +48,10 @@ export function mount(el: HTMLElement, state: ViewerState): () => void {
   const views: Views = {
     state,
     network,
-    names: computed(() => namesOf(network.value, state.classes.value)),
+    names: computed(() => {
+      const names = namesOf(network.value, state.classes.value);
+      return (key) => names(originalOf(key)); // also of a value without its bends, and of the difference
+    }),
     theme: theme.signal,
     zoom,
     ratio: computed(() => ratio.signal.value * zoom.value),

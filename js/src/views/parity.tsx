@@ -12,6 +12,16 @@ import { InPython } from "./python.tsx";
 export const worst = ({ layers }: Parity): number =>
   Math.max(0, ...layers.map(([, error]) => error));
 
+/**
+ * The comparison with the framework's own values, once this page has run what it is of: Python keeps it where a page is
+ * loaded again, and then there is nothing to see yet. A page that runs nothing shows Python's own pictures.
+ */
+export function useParity(): Parity | null {
+  const { parity, run, status } = useViews().state;
+  const waits = run.value === null && status.value.phase !== "unsupported";
+  return waits ? null : parity.value;
+}
+
 /** A layer's error and whether it matches; undefined for one that was not compared. */
 export const rowOf = (parity: Parity | null, layer: string) =>
   parity?.layers.find(([name]) => name === layer);
@@ -64,7 +74,7 @@ export function flawsOf(parity: Parity, plan: PlanHeader): string | null {
 
 /** Beside a layer's name: whether Python computes it, else whether it matches. */
 export function Badge({ layer }: { layer: string }) {
-  const verdict = verdictOf(useViews().state.parity.value, layer);
+  const verdict = verdictOf(useParity(), layer);
   return (
     <>
       <InPython layer={layer} />

@@ -10,7 +10,7 @@ import { Bends } from "./bent.tsx";
 import { useViews } from "./context.ts";
 import { KeysButton } from "./help.tsx";
 import { Differs, Matches } from "./icons.tsx";
-import { countedOf, flawsOf, worst } from "./parity.tsx";
+import { countedOf, flawsOf, useParity, worst } from "./parity.tsx";
 import { PythonCount } from "./python.tsx";
 
 const WORDS: Record<Status["phase"], string> = {
@@ -34,7 +34,7 @@ export function StatusLine() {
   const run = lastRun(state);
   const bytes = state.session.value?.bytes ?? 0;
   const device = state.capabilities.value;
-  const parity = state.parity.value;
+  const parity = useParity();
   const plan = state.plan.value;
   return (
     <footer class="nbg-status">
@@ -79,7 +79,9 @@ export function StatusLine() {
       )}
       <PythonCount />
       {parity !== null && <Match />}
-      {parity === null && unlike(state.edited.value.edits) && <span>bent: not compared</span>}
+      {state.parity.value === null && unlike(state.edited.value.edits) && (
+        <span>bent: not compared</span>
+      )}
       <KeysButton />
     </footer>
   );
@@ -87,14 +89,15 @@ export function StatusLine() {
 
 /** What values are stored in; where that is half of float32, why, and what it costs. */
 function Precision() {
-  const { plan, capabilities, parity } = useViews().state;
+  const { plan, capabilities } = useViews().state;
+  const parity = useParity();
   const weak = capabilities.value?.precision === "float16";
   if (plan.value?.precision !== "float16" && !weak) return <>float32</>;
   const other = plan.value?.target.float32_render === false;
   return (
     <>
       {"float16"}
-      {parity.value !== null && ` (largest error ${short(worst(parity.value))})`}
+      {parity !== null && ` (largest error ${short(worst(parity))})`}
       {weak && <span class="nbg-warn"> (this device cannot draw float32)</span>}
       {other && !weak && <span class="nbg-warn"> (another page’s device cannot draw float32)</span>}
     </>
@@ -102,8 +105,8 @@ function Precision() {
 }
 
 function Match() {
-  const { parity: known, plan } = useViews().state;
-  const parity = known.value;
+  const { plan } = useViews().state;
+  const parity = useParity();
   if (parity === null || plan.value === null) return null;
   const { layers, reference, sampled } = parity;
   const first = layers.find(([, , matches]) => !matches);

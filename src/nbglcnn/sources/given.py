@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -18,6 +19,7 @@ from nbglcnn.sources.records import NOISE_MEAN, NOISE_STD, Kind, Source
 
 MOST_SEED = 2**31
 MOST_RATE = 1000.0
+MOST_PATH = 1000  # characters, as of a Source's texts
 URL = re.compile(r"[a-z][a-z0-9+.-]*://|(data|blob):", re.IGNORECASE)
 
 
@@ -235,6 +237,13 @@ def chosen_input(source: InputSource, inputs: tuple[Input, ...]) -> Input:
         f"{type(source).__name__} needs an input that takes {source.takes}; {found}. Give arrays "
         "as viewer.input"
     )
+
+
+def folder_of(data: Any, *more: Any) -> str:
+    """A folder as people have given it; "" for other data, and for one with `more` than its own."""
+    given = isinstance(data, str | os.PathLike) and all(one is None for one in more)
+    path = str(os.fspath(data)) if given else ""
+    return path if len(path) <= MOST_PATH else ""
 
 
 def checked_path(kind: str, path: str) -> None:

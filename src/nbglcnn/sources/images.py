@@ -7,14 +7,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
+import msgspec
+
 from nbglcnn import classes as class_names
 from nbglcnn.errors import InputError
 from nbglcnn.graph import Array
 from nbglcnn.plan import Input
 from nbglcnn.sources.blocks import Blocks
-from nbglcnn.sources.given import MOST_RATE, Blobs, InputSource, finite, whole, yes_or_no
+from nbglcnn.sources.given import (
+    MOST_RATE,
+    Blobs,
+    InputSource,
+    finite,
+    folder_of,
+    whole,
+    yes_or_no,
+)
 from nbglcnn.sources.items import Items, items_of, label_numbers
-from nbglcnn.sources.records import Kind
+from nbglcnn.sources.records import Kind, Source
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,6 +150,11 @@ class Images(InputSource):
         """The item of now."""
         blocks = blobs if isinstance(blobs, Blocks) else self.blobs(record)
         return blocks.tensor(self.index)
+
+    def wire(self, key: str) -> Source:
+        """In the words of pages, but for blobs."""
+        folder = folder_of(self.data, self.labels, self.classes)
+        return msgspec.structs.replace(super().wire(key), folder=folder)
 
     def __repr__(self) -> str:
         items = self.opened.items

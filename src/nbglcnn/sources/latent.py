@@ -22,7 +22,7 @@ from nbglcnn.errors import InputError, nearest
 from nbglcnn.graph import Array
 from nbglcnn.plan import Float32, Input, Plan, Value
 from nbglcnn.sources.blocks import Blocks
-from nbglcnn.sources.given import InputSource
+from nbglcnn.sources.given import InputSource, folder_of
 from nbglcnn.sources.images import Images
 from nbglcnn.sources.records import MOST_CODES, Kind, Source
 
@@ -135,7 +135,8 @@ class Latent(InputSource):
     def wire(self, key: str) -> Source:
         """In the words of pages, but for blobs: `key` is that of the layer."""
         code = () if self.code is None else tuple(float(one) for one in self.code)
-        return Source(kind=self.kind, input=self.layer, code=code)
+        folder = folder_of(self.data, self.labels, self.classes)
+        return Source(kind=self.kind, input=self.layer, code=code, folder=folder)
 
     def followed(self, wire: Source) -> Latent:
         """The same as a page has moved it; InputError for a code or a layer that doesn't fit."""

@@ -40,7 +40,8 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     around `mean` (`given.noise` has the formula), and of shuffling. `code` has all numbers of a
     latent's layer, row-major, and `items` names its data as a data set, of `count` and so on, to go
     back to: that one's labels are those of the same name. `title` is what people call it, as a
-    file's name.
+    file's name. `folder` is where Python finds the data, in the words that it was given and with
+    the folder's own labels; "" for other data, and in a page of its own.
     """
 
     kind: Kind
@@ -64,3 +65,4 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     code: Annotated[tuple[float, ...], Meta(max_length=MOST_CODES)] = ()
     items: Name = ""
     title: Text = ""
+    folder: Text = ""

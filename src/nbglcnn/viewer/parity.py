@@ -323,7 +323,7 @@ def verify(
         exact=partial(network.local.exact, graph, arrays, bends=bends),
         alone=partial(layer_alone, graph, found, bends=bends),
         rounded=graph.rounded(),
-        bent=bool(bends),
+        bent=bool(active(network.edits)),  # a latent's code is no bend
     )
     return report, framework
 

@@ -211,8 +211,10 @@ class Viewer(Teaches, Mirrors):
                 self.input = arrays
                 self.source = source
         # With the revision of what the page shows again.
-        words = json.dumps(to_dict(active(self.network.edits))) if self.network.bent else ""
-        self._connection.send(verified(self._connection.revision, report, framework, edits=words))
+        edits = active(self.network.edits)
+        words = json.dumps(to_dict(edits)) if edits else ""
+        now = self._connection.revision
+        self._connection.send(verified(now, report, framework, edits=words))
         return report
 
     def report(self) -> str:

@@ -10,7 +10,6 @@ import {
   GAP,
   isSmall,
   LIST,
-  type Line,
   NAME,
   type Placed,
   type Placement,
@@ -21,7 +20,7 @@ import {
   WORDS,
   type Words,
 } from "./boxes.ts";
-import { lineOf } from "./routes.ts";
+import { linesOf } from "./routes.ts";
 import { type Group, type Node, type Picture, pictureOf, type Tree } from "./tree.ts";
 
 const stepWidth = (node: Node): number => 14 + 6.6 * node.title.length;
@@ -308,17 +307,15 @@ function drawn(
       arches.set(way, laneTop(lane) - over * GAP.arch);
     }
   }
-  const lines: Line[] = [];
+  const lines = linesOf(ways, boxes, arches);
   const onLines: Placed[] = [];
   const pictures: Placed[] = boxes.map(({ node, x, y, width, height, words }) => ({
     ...{ node, x, y, width, height, words },
   }));
-  for (const way of ways) {
-    const line = lineOf(way, arches.get(way));
-    lines.push(line);
-    for (const [i, node] of way.steps.entries()) {
+  for (const line of lines) {
+    for (const [i, node] of line.steps.entries()) {
       const width = stepWidth(node);
-      const y = line.middle.y - 11 + (i - (way.steps.length - 1) / 2) * 24;
+      const y = line.middle.y - 11 + (i - (line.steps.length - 1) / 2) * 24;
       const middle = line.middle.x - width / 2;
       // Down into the foot of a U and up out of it lie beside each other.
       const beside = onLines.filter(

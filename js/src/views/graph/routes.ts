@@ -1,7 +1,7 @@
 // The lines of the graph: from a placed node to a placed node, as SVG paths with arrows.
+import { around, crosses, type Direction, type Point } from "./around.ts";
 import { type Box, GAP, isSmall, type Line, right, stack, type Way } from "./boxes.ts";
 
-type Point = readonly [number, number];
 const words = (...points: Point[]): string =>
   points.map((point) => point.map((length) => Math.round(length * 10) / 10).join()).join(" ");
 /** The point `by` before `to` on the way there, half-way at most. */
@@ -24,7 +24,7 @@ function polyline(first: Point, ...rest: Point[]): string {
 }
 
 /** The head of an arrow that points right, down or up. */
-function head([x, y]: Point, towards: "right" | "down" | "up"): string {
+function head([x, y]: Point, towards: Direction): string {
   if (towards === "right") return `M${words([x - 5, y - 4])}L${words([x, y], [x - 5, y + 4])}`;
   const back = towards === "down" ? -5 : 5;
   return `M${words([x - 4, y + back])}L${words([x, y], [x + 4, y + back])}`;
@@ -34,8 +34,76 @@ function head([x, y]: Point, towards: "right" | "down" | "up"): string {
 const overNames = (box: Box): number =>
   box.y - stack(box) - 25 - GAP.bracket * box.node.groups.length;
 
+/** The lines of all ways; `arches` has the heights of those that lead over nodes of their lane. */
+export function linesOf(
+  ways: readonly Way[],
+  boxes: readonly Box[],
+  arches: ReadonlyMap<Way, number>,
+): Line[] {
+  const lines = ways.map((way) => lineOf(way, arches.get(way)));
+  const points = lines.map(({ path }) => pointsOf(path));
+  for (const [k, way] of ways.entries()) {
+    const { edge, from, to, steps } = way;
+    if (!crosses(points[k] ?? [], from, to, boxes)) continue;
+    const others = points.filter((_, other) => other !== k);
+    const found = around(from, to, boxes, others);
+    const [first, ...rest] = found?.points ?? [];
+    const last = rest.at(-1);
+    if (found === null || first === undefined || last === undefined) continue;
+    const { towards } = found;
+    const ends = { right: [-12, 0], down: [0, -6], up: [0, 9] } as const;
+    const [x, y] = ends[towards];
+    lines[k] = {
+      ...{ edge, from: from.node, to: to.node, steps },
+      path: polyline(first, ...rest) + head(last, towards),
+      middle: middleOf([first, ...rest]),
+      end: { x: last[0] + x, y: last[1] + y },
+    };
+    points[k] = [first, ...rest];
+  }
+  return lines;
+}
+
+/** The middle of the longest piece that lies level. */
+function middleOf(points: readonly Point[]): Line["middle"] {
+  const pieces = points.slice(1).map(([x, y], k) => {
+    const [before, height] = points[k] ?? [x, y];
+    const room = y === height ? Math.abs(x - before) : 0;
+    return { x: (x + before) / 2, y: (y + height) / 2, room };
+  });
+  return pieces.reduce((best, one) => (one.room > best.room ? one : best));
+}
+
+/** Points along a path without its arrow's head, so near to each other that straight lines between them are it. */
+function pointsOf(path: string): Point[] {
+  const [line = ""] = path.slice(1).split("M");
+  const points: Point[] = [];
+  for (const [, kind, text = ""] of `M${line}`.matchAll(/([MLQC])([^MLQC]*)/g)) {
+    const given = text
+      .trim()
+      .split(" ")
+      .map((one): Point => {
+        const [x = 0, y = 0] = one.split(",").map(Number);
+        return [x, y];
+      });
+    const before = points.at(-1);
+    if (kind !== "C" || before === undefined) points.push(...given);
+    else for (let k = 1; k <= 24; k++) points.push(onCurve([before, ...given], k / 24));
+  }
+  return points;
+}
+
+/** A point of a Bézier curve. */
+function onCurve(given: readonly Point[], share: number): Point {
+  const next = given.slice(1).map(([x, y], k): Point => {
+    const [a, b] = given[k] ?? [x, y];
+    return [a + (x - a) * share, b + (y - b) * share];
+  });
+  return next.length > 1 ? onCurve(next, share) : (next[0] ?? [0, 0]);
+}
+
 /** An edge's line; over the nodes between, at the height `arch`, where it has one. */
-export function lineOf(way: Way, arch: number | undefined): Line {
+function lineOf(way: Way, arch: number | undefined): Line {
   const { edge, from, to, steps } = way;
   const start: Point = [right(from) + 2 + stack(from), from.y + from.height / 2];
   const end: Point = [to.x - 3, to.y + to.height / 2];

@@ -7,10 +7,10 @@ import type { RunInfo } from "../../gl/types.ts";
 import { shapeOfOne } from "../../network/display.ts";
 import { layersOf, longType, type Network } from "../../network/network.ts";
 import type { Layer, PlanHeader } from "../../plan.ts";
-import type { Cost, ViewerState } from "../../state.ts";
+import type { Cost, Parity, ViewerState } from "../../state.ts";
 import { reportFailure, useLater, useViews, type Views } from "../context.ts";
 import { isExpected } from "../measures.ts";
-import { Badge, rowOf } from "../parity.tsx";
+import { Badge, rowOf, useParity } from "../parity.tsx";
 import { Soft } from "../soft.tsx";
 import { COSTS, costsOf, costText, type LayerCost } from "./costs.ts";
 import { DeliveryTimes } from "./delivery.tsx";
@@ -18,7 +18,7 @@ import { DeliveryTimes } from "./delivery.tsx";
 const CLOCKS = {
   "gpu timer": "by the GPU’s timer",
   fence: "by fence",
-  wall: "by waiting for a pixel",
+  wall: "by wall clock",
 } as const;
 
 /** So much more than a run its layers may take without a word. */
@@ -65,7 +65,7 @@ export function ProfileView({ network }: { network: Network }) {
   return (
     <div class="nbg-profile">
       <div class="nbg-controls">
-        <Headline costs={costs} />
+        <Headline costs={costs} plan={plan} />
         <span class="nbg-space" />
         <button
           type="button"
@@ -125,12 +125,13 @@ async function measure(views: Views, signal: AbortSignal): Promise<void> {
   }
 }
 
-function Headline({ costs }: { costs: readonly LayerCost[] }) {
+function Headline({ costs, plan }: { costs: readonly LayerCost[]; plan: PlanHeader }) {
   const { state } = useViews();
   const run = ownTime(state);
   const sum = costs.reduce((s, cost) => s + (cost.ms ?? 0), 0);
-  const measured = costs.filter((cost) => cost.measured).length;
-  const done = measured === costs.length;
+  const done = costs.every((cost) => cost.measured);
+  // The last of them is of no layer.
+  const measured = costs.slice(0, -1).filter((cost) => cost.measured).length;
   const clock = [...(state.profile.value?.values() ?? [])].find((one) => one.passes > 0)?.clock;
   return (
     <p aria-live="polite">
@@ -144,8 +145,10 @@ function Headline({ costs }: { costs: readonly LayerCost[] }) {
         <>
           <strong>One run takes {duration(run.ms)}</strong>{" "}
           <span class="nbg-second">
-            {CLOCKS[run.clock]}, at most {short(1000 / run.ms)} a second · now{" "}
-            {full(state.runsPerSecond.value)} a second
+            {plan.batch > 1 &&
+              `for the batch of ${full(plan.batch)}, as all costs here are; outputs are of one example · `}
+            {CLOCKS[run.clock]}, at most {short(1000 / run.ms)} a second
+            {state.runsPerSecond.value > 0 && ` · now ${full(state.runsPerSecond.value)} a second`}
             {done && clock !== undefined && (
               <>
                 {" "}
@@ -157,7 +160,9 @@ function Headline({ costs }: { costs: readonly LayerCost[] }) {
               </>
             )}
             {!done && state.profile.value === null && " · layers’ times are estimated"}
-            {!done && state.profile.value !== null && ` · ${measured} of ${costs.length} measured`}
+            {!done &&
+              state.profile.value !== null &&
+              ` · ${measured} of ${layersOf(plan)} measured`}
           </span>
         </>
       )}
@@ -178,8 +183,7 @@ const HEADS: readonly (readonly [Column, string, string])[] = [
 ];
 const NUMERIC: readonly Column[] = ["ms", "parameters", "macs", "bytes", "error"];
 
-function sorted(rows: readonly Row[], by: Column, down: boolean, state: ViewerState): Row[] {
-  const parity = state.parity.value;
+function sorted(rows: readonly Row[], by: Column, down: boolean, parity: Parity | null): Row[] {
   const key = ({ layer, number, cost }: Row): number | string => {
     if (by === "number") return number;
     if (by === "name") return layer.name;
@@ -197,7 +201,7 @@ function sorted(rows: readonly Row[], by: Column, down: boolean, state: ViewerSt
 }
 
 function Table({ rows, plan }: { rows: readonly Row[]; plan: PlanHeader }) {
-  const { state } = useViews();
+  const parity = useParity();
   const [[by, down], setOrder] = useState<readonly [Column, boolean]>(["number", false]);
   const most = (cost: Cost): number => Math.max(...rows.map((row) => row.cost[cost] ?? 0));
   const tops = Object.fromEntries(COSTS.map(([cost]) => [cost, most(cost)]));
@@ -228,7 +232,7 @@ function Table({ rows, plan }: { rows: readonly Row[]; plan: PlanHeader }) {
         </tr>
       </thead>
       <tbody>
-        {sorted(rows, by, down, state).map((row) => (
+        {sorted(rows, by, down, parity).map((row) => (
           <LayerRow key={row.number} row={row} tops={tops} />
         ))}
       </tbody>
@@ -259,7 +263,7 @@ function LayerRow({ row, tops }: { row: Row; tops: Readonly<Record<string, numbe
   const { layer, number, cost, section } = row;
   const drawn = state.plan.value?.values.some((value) => value.key === layer.name) ?? false;
   const chosen = state.selected.value?.layer === layer.name;
-  const compared = rowOf(state.parity.value, layer.name);
+  const compared = rowOf(useParity(), layer.name);
   const open = (): void => {
     state.selected.value = { layer: layer.name, channel: null };
     state.tab.value = "layer";

@@ -84,11 +84,15 @@ export function whyNoPictures({ key, shape, fit }: Input): string {
   return `${key} takes ${shape.join("×")} numbers. A picture can become float32 of n × 1, 3 or 4 × height × width.`;
 }
 
+/** A code of more numbers is left out of the line. */
+const MOST_NUMBERS = 64;
+
 const quoted = (text: string): string => JSON.stringify(text);
 
 /** The line of Python that does the same; "" where only a page can. */
 export function pythonOf(source: Source, several: boolean): string {
   const { kind, input, faces, mirrored, index, playing, rate, shuffled, seed, mean, std } = source;
+  const { folder, code } = source;
   const made = (name: string, ...parts: (string | false)[]): string => {
     const said = [...parts, several && `input=${quoted(input)}`].filter((part) => part !== false);
     return `viewer.source = nbglcnn.${name}(${said.join(", ")})`;
@@ -105,17 +109,27 @@ export function pythonOf(source: Source, several: boolean): string {
         ? ""
         : made("Video", quoted(source.title), mirrored && "mirrored=True");
     case "images":
+      // Of what else was given Python alone has a name.
+      if (folder === "") return `viewer.source = viewer.source.at(${index})`;
       return made(
         "Images",
-        "images",
+        quoted(folder),
         `index=${index}`,
         playing && "playing=True",
         playing && `rate=${rate}`,
         shuffled && "shuffled=True",
         shuffled && `seed=${seed}`,
       );
-    case "latent":
-      return `viewer.source = nbglcnn.Latent(${quoted(input)}${source.data && ", data=images"})`;
+    case "latent": {
+      const numbers = code.map((one) => Number(one.toPrecision(7)) || 0).join(", ");
+      const short = code.length > 0 && code.length <= MOST_NUMBERS;
+      if (source.data !== "" && folder === "") {
+        return short ? `viewer.source = viewer.source.with_code([${numbers}])` : "";
+      }
+      const data = folder === "" ? "" : `, data=${quoted(folder)}`;
+      const given = short ? `, code=[${numbers}]` : "";
+      return `viewer.source = nbglcnn.Latent(${quoted(input)}${data}${given})`;
+    }
     case "drawing":
       return made("Drawing");
     case "noise":

@@ -67,7 +67,9 @@ export function Losses(props: LossesProps) {
   );
   if (course === null) return null;
   const own = checkpoints.filter(({ branch }) => branch === 0);
-  const last = Math.max(10, progress.step, losses.length, heldOut.at(-1)?.[0] ?? 0);
+  // Also of a branch that was kept: it may have gone further than the curve of now.
+  const lengths = branches.map((one) => one.losses.length);
+  const last = Math.max(10, progress.step, losses.length, heldOut.at(-1)?.[0] ?? 0, ...lengths);
   const [lossNow, shareNow] = [means.at(-1), shares.at(-1)];
   const heldNow = heldOut.at(-1);
   const ends = endLabels(heldNow?.[1], lossNow, lossText);
