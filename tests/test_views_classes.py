@@ -269,6 +269,18 @@ def test_a_bends_outputs_have_the_same_rows_with_names(views: Views) -> None:
     views.set(edited={"edits": [], "weights": 0}, section="maps")
 
 
+def test_the_word_of_the_examples_stands_clear_of_their_buttons(views: Views) -> None:
+    for width in (1000, 1300):
+        views.page.set_viewport_size({"width": width, "height": 900})
+        word = views.page.locator(".nbg-examples").get_by_text("Example", exact=True)
+        button = views.page.get_by_role("button", name="Previous example")
+        expect(word).to_be_visible()
+        one, other = word.bounding_box(), button.bounding_box()
+        assert one is not None and other is not None
+        assert other["x"] - one["x"] - one["width"] >= 8
+    views.page.set_viewport_size({"width": 900, "height": 900})
+
+
 def test_a_profile_says_that_costs_are_of_the_whole_batch(views: Views) -> None:
     views.set(tab="profile")
     said = views.page.locator(".nbg-profile p").first

@@ -210,10 +210,8 @@ class Viewer(Teaches, Mirrors):
             if x is not None:
                 self.input = arrays
                 self.source = source
-        # With the revision of what the page shows again.
-        edits = active(self.network.edits)
-        words = json.dumps(to_dict(edits)) if edits else ""
-        now = self._connection.revision
+        words = json.dumps(to_dict(edits)) if (edits := active(self.network.edits)) else ""
+        now = self._connection.revision  # of what the page shows again
         self._connection.send(verified(now, report, framework, edits=words))
         return report
 
