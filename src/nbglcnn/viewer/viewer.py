@@ -208,8 +208,7 @@ class Viewer(Teaches, Mirrors):
             report, framework = verify(network, self._reader, timeout, self._fed_keys())
         finally:
             if x is not None:
-                self.input = arrays
-                self.source = source
+                self.input, self.source = arrays, source
         words = json.dumps(to_dict(edits)) if (edits := active(self.network.edits)) else ""
         now = self._connection.revision  # of what the page shows again
         self._connection.send(verified(now, report, framework, edits=words))
