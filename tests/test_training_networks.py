@@ -50,7 +50,7 @@ def test_gradients_of_a_step_and_losses_of_twenty(name: str) -> None:
         for number, batch in zip(range(STEPS), data.batches(0), strict=False):
             for key, array in run.inputs(batch, number).items():
                 session.write(key, array)
-            session.draw("train")
+            session.run(section="train", read=())
             found.append(float(session.read("loss")[0]))
             if number == 0:
                 pairs = zip(first[0].named_parameters(), first[1].parameters(), strict=True)

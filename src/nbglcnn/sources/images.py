@@ -153,7 +153,8 @@ class Images(InputSource):
 
     def wire(self, key: str) -> Source:
         """In the words of pages, but for blobs."""
-        folder = folder_of(self.data, self.labels, self.classes)
+        own = self.opened
+        folder = folder_of(self.data, own.given_labels, own.given_classes)
         return msgspec.structs.replace(super().wire(key), folder=folder)
 
     def __repr__(self) -> str:

@@ -57,7 +57,7 @@ def export(
 
     Also the names of buffers and parameters whose numbers decided what is computed, and whether an
     autocast in forward was left out. Each trace has a copy of its own, for it leaves it in another
-    state. What stand in for modules are further inputs, and what these read stands before the
+    state. What stands in for modules is further inputs, and what these read stands before the
     calls' tensors. The keys in `passed` are of tensors that were there before their calls. So many
     of the last tensors are the `noise` that forward draws.
     """
