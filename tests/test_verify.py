@@ -497,7 +497,7 @@ def test_a_verdict_that_rounding_may_have_made_says_what_would_tell(observe: str
     right = {value.key: np.ones(value.shape, np.float32) for value in plan.values}
     wrong = {key: array * 1.1 for key, array in right.items()}
 
-    def nothing(_: Sequence[str]) -> dict[str, np.ndarray]:
+    def nothing(_: Sequence[str], wide: bool = True) -> dict[str, np.ndarray]:
         return {}  # what the layer is computed from is not there
 
     told = compared(plan, wrong, right, "PyTorch", exact=nothing, alone=nothing).summary

@@ -73,9 +73,13 @@ def exact(
 
 
 def layer_alone(
-    graph: Graph, found: Mapping[str, Array], names: Collection[str], bends: Bending = NONE
-) -> dict[str, tuple[Array, Array]]:
-    """The wanted keys in float64 and in float32, each out of what was `found` before it.
+    graph: Graph,
+    found: Mapping[str, Array],
+    names: Collection[str],
+    wide: bool = True,
+    bends: Bending = NONE,
+) -> dict[str, Array]:
+    """The wanted keys in float64, or float32 if not `wide`: each out of what was `found` before it.
 
     A layer's own error, without what those before it have added; what its own edits make of it is
     replayed. Nothing of layers that onnx.reference cannot compute, or only in minutes (of more than
@@ -84,7 +88,7 @@ def layer_alone(
     graph = bent_graph(graph, bends)
     known = {key.value: found[key.name] for key in graph.keys if key.name in found}
     constant = {name for name, value in graph.values.items() if value.data is not None}
-    given: dict[str, tuple[Array, Array]] = {}
+    given: dict[str, Array] = {}
     for key in graph.keys:
         if key.name not in names:
             continue
@@ -93,11 +97,7 @@ def layer_alone(
         if sum(_macs(graph, node) for node in steps) > EXACT_MACS:
             continue
         with contextlib.suppress(NbglcnnError, KeyError):  # KeyError: an input wasn't found
-            wide, single = (
-                run_graph(graph, others, [key.value], wide=wide)[key.value]
-                for wide in (True, False)
-            )
-            given[key.name] = wide, single
+            given[key.name] = run_graph(graph, others, [key.value], wide=wide)[key.value]
     return given
 
 

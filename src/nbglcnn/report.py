@@ -279,23 +279,26 @@ def judged(
     return replace(row, ok=bool(ok), double=(own, reference))
 
 
-def judged_alone(row: Match, actual: Array, exact: Array, single: Array) -> Match:
+def judged_alone(row: Match, actual: Array, *own: Array) -> Match:
     """A row that failed so too: ok where its own inputs give the same, in float64 or in float32.
 
     Rounding that the layers before have added, and this one has enlarged, is no fault; nor is a tie
     that only float32 has, where a layer rounds to whole numbers as QuantizeLinear does. Each
-    element is compared with the nearer of the two.
+    element is compared with the nearest of its `own`.
     """
-    if not np.isfinite(row.relative) or not exact.shape == single.shape == actual.shape:
+    if not np.isfinite(row.relative) or any(one.shape != actual.shape for one in own):
         return row
-    with np.errstate(invalid="ignore"):  # infinities, which are right or not by `match`
-        nearer = np.abs(actual - single) < np.abs(actual - exact)
-    own = match(row.layer, actual, np.where(nearer, single, exact))
-    return replace(row, ok=own.ok, alone=own.max_abs)
+    nearest, *others = own
+    for one in others:
+        with np.errstate(invalid="ignore"):  # infinities, which are right or not by `match`
+            nearer = np.abs(actual - one) < np.abs(actual - nearest)
+        nearest = np.where(nearer, one, nearest)
+    found = match(row.layer, actual, nearest)
+    return replace(row, ok=found.ok, alone=found.max_abs)
 
 
 Exact = Callable[[Sequence[str]], Mapping[str, Array]]
-Alone = Callable[[Sequence[str]], Mapping[str, tuple[Array, Array]]]
+Alone = Callable[[Sequence[str], bool], Mapping[str, Array]]
 
 
 def compared(
@@ -313,8 +316,9 @@ def compared(
     """A report over what `actual` has of a Plan's computed values, with its precision's tolerance.
 
     `complete` are the references where `expected` has but samples of them. `exact` gives keys in
-    float64, as many as it can; it is asked only for what fails in float32. `alone` gives keys in
-    float64 and float32 out of what `actual` has before them; it is asked for what fails then.
+    float64, as many as it can; it is asked only for what fails in float32. `alone` gives keys
+    out of what `actual` has before them, in float64 or, as its second argument says, in float32; it
+    is asked for what fails then, for float32 where float64 fails, too.
     `rounded` are keys that follow from numbers which the model itself rounds to float16, and have
     its tolerance. `bent` says that `expected` are the values with bends replayed.
     """
@@ -347,9 +351,12 @@ def compared(
             if row.ok:
                 continue
             # One at a time: onnx.reference is slow, and the first wrong layer ends it.
-            if row.layer in (own := alone([row.layer])):
-                rows[number] = judged_alone(row, actual[row.layer], *own[row.layer])
-            elif not {*plan.computed} >= {layer.name for layer in plan.layers}:
+            own: list[Array] = []
+            for wide in (True, False):
+                if not rows[number].ok and row.layer in (given := alone([row.layer], wide)):
+                    own.append(given[row.layer])
+                    rows[number] = judged_alone(row, actual[row.layer], *own)
+            if not own and not {*plan.computed} >= {layer.name for layer in plan.layers}:
                 advice = UNKEPT
             if not rows[number].ok:
                 break  # what follows a layer that is wrong has its faults, and keeps its verdict

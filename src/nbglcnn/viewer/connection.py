@@ -153,9 +153,8 @@ class Connection(Inbox):
         # What pages say of a training, and its numbers; the same.
         self.trained: list[tuple[Stepped | Saved, bytes]] = []
         self.taught: list[tuple[Taught, bytes]] = []  # and of a teaching
-        self.weighed: list[
-            SetWeight
-        ] = []  # what pages ask of the weights; whoever follows takes it
+        # What pages ask of the weights; whoever follows takes it.
+        self.weighed: list[SetWeight] = []
         self.closed = False  # nothing comes any more
         self.loading_until = 0.0  # when a page that has no code yet is given up
         self._loaded = -LATELY_S  # when a loader was sent its code
