@@ -1,6 +1,7 @@
 """A PyTorch loop that a Viewer mirrors, in a real JupyterLab: the page's values are the model's."""
 
 import re
+import time
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -23,13 +24,14 @@ def made():
 x, y = torch.rand(64, 1, 14, 14), torch.arange(64) % 10
 shown = torch.rand(2, 1, 14, 14)
 
-def steps(model, count, mirror=lambda **_: None, wait=0.0):
-    "Trains in training mode; the losses."
+def steps(model, count, mirror=lambda **_: None, wait=0.0, done=lambda: True):
+    "Trains in training mode, further steps until it is `done` or a minute is over; the losses."
     model.train()
     optimizer = torch.optim.Adam(model.parameters(), 1e-2)
     losses = []
-    for step in range(count):
-        at = step % 4 * 16
+    end = time.monotonic() + 60
+    while len(losses) < count or not (done() or time.monotonic() > end):
+        at = len(losses) % 4 * 16
         optimizer.zero_grad()
         loss = F.cross_entropy(model(x[at:at + 16]), y[at:at + 16])
         loss.backward()
@@ -79,10 +81,10 @@ def test_the_pages_last_values_are_those_of_the_model(notebook: Notebook) -> Non
         "mirror = nbglcnn.mirror(viewer, model, every=5)\n"
         "losses = steps(model, 200, mirror)\nmode = model.training"
     )
-    # In a busy cell the page drew some of the 41 states, and the last one comes behind it.
+    # In a busy cell the page draws what it can of the 41 states, and the last one comes behind it.
     notebook.until("not viewer.network.has_news")
     frames = told(notebook, "mirror.frames")
-    assert isinstance(frames, int) and 3 <= frames <= 42
+    assert isinstance(frames, int) and 2 <= frames <= 42
     assert told(notebook, "mode") is True
     assert_is_the_models(notebook)
     losses = np.array(told(notebook, "losses"))
@@ -106,12 +108,14 @@ def test_the_page_draws_while_the_loops_own_cell_is_busy(notebook: Notebook, mos
     expect(canvas).to_be_visible()
     index = notebook.start(
         "with nbglcnn.mirror(viewer, model, every=1) as mirror:\n"
-        "    losses = steps(model, 200, mirror, wait=0.02)\n    within = mirror.frames"
+        "    losses = steps(model, 200, mirror, wait=0.02, done=lambda: mirror.frames > 5)\n"
+        "    within = mirror.frames"
     )
-    seen = set()
-    for _ in range(12):
+    seen: set[str] = set()
+    end = time.monotonic() + 60
+    while len(seen) < 3 and time.monotonic() < end:
         seen.add(canvas.evaluate("one => one.toDataURL()"))
-        notebook.page.wait_for_timeout(250)
+        notebook.page.wait_for_timeout(100)
     assert not notebook.wait(index).error
     assert len(seen) > 2
     within = told(notebook, "within")
@@ -124,14 +128,16 @@ def test_the_page_draws_while_the_loops_own_cell_is_busy(notebook: Notebook, mos
 def test_a_loop_in_a_thread_is_followed_while_values_are_read(notebook: Notebook) -> None:
     begin(notebook)
     notebook.run(
-        "mirror = nbglcnn.mirror(viewer, model, every=2)\n"
-        "loop = threading.Thread(target=steps, args=(model, 300, mirror, 0.01))\nloop.start()"
+        "mirror = nbglcnn.mirror(viewer, model, every=2)\nenough = threading.Event()\n"
+        "done = lambda: enough.is_set() and mirror.frames > 5\n"
+        "loop = threading.Thread(target=steps, args=(model, 300, mirror, 0.01, done))\n"
+        "loop.start()"
     )
     for _ in range(4):
         # Of one moment, whatever the loop does meanwhile.
         assert told(notebook, "viewer.verify().ok") is True
     assert told(notebook, "loop.is_alive()") is True
-    notebook.run("while loop.is_alive(): await asyncio.sleep(0.05)")
+    notebook.run("enough.set()\nwhile loop.is_alive(): await asyncio.sleep(0.05)")
     notebook.until("not viewer.network.has_news")
     frames = told(notebook, "mirror.frames")
     assert isinstance(frames, int) and frames > 5
@@ -150,7 +156,9 @@ def test_what_was_in_flight_as_the_cell_ended_is_followed_by_the_last_state(
         "_m.LOOK_S, _m.LOOK_SELDOM_S = 0.02, 0.25\nbehind = mirror.frames"
     )
     assert told(notebook, "behind") == 1
-    notebook.until("mirror.frames == 2 and not viewer.network.has_news")
+    # It is sent once; again where the page waited longer than 3 s for the cell to end.
+    notebook.until("mirror.frames > 1 and not viewer.network.has_news", "mirror.frames")
+    assert told(notebook, "mirror.frames") in (2, 3)
     assert_is_the_models(notebook)
     notebook.run("mirror.close()")
 
@@ -186,8 +194,9 @@ def test_earlier_weights_are_looked_at_while_the_loop_goes_on(notebook: Notebook
 
     def shown() -> str:
         view(notebook).get_by_role("tab", name="Network").click()
-        own = view(notebook).locator(f'canvas[data-maps="{key}"][data-drawn]').first
+        own = view(notebook).locator(f'canvas[data-maps="{key}"]').first
         own.scroll_into_view_if_needed()
+        expect(own).to_have_attribute("data-drawn", re.compile("."))
         notebook.page.wait_for_timeout(700)
         found = str(own.evaluate("(one) => one.toDataURL()"))
         view(notebook).get_by_role("tab", name="Train").click()
@@ -225,7 +234,9 @@ def test_earlier_weights_are_looked_at_while_the_loop_goes_on(notebook: Notebook
     assert last not in (first, now)
     # What is compared with PyTorch are the weights of now, whatever is looked at.
     notebook.page.wait_for_timeout(2500)
-    assert told(notebook, "viewer.status['parity']") == ""
+    # On a slow machine they were compared before the click.
+    parity = str(told(notebook, "viewer.status['parity']"))
+    assert parity == "" or parity.startswith("7 of 7 layers match"), parity
     train.get_by_role("button", name="Back to now").click()
     notebook.until("viewer.status['parity'] != ''", "viewer.status")
     assert "match" in view(notebook).inner_text()
@@ -269,7 +280,10 @@ def test_two_pages_follow_and_one_that_is_gone_holds_up_nobody(
         notebook.run("steps(model, 20, mirror, wait=0.02)\nmirror.flush()")
         theirs.get_by_role("tab", name="Train").click()
         expect(theirs.locator(".nbg-losses")).to_have_attribute("data-steps", "20", timeout=20_000)
-    notebook.run("before = mirror.frames\nsteps(model, 200, mirror, wait=0.03)")
+    notebook.run(
+        "before = mirror.frames\n"
+        "steps(model, 20, mirror, wait=0.03, done=lambda: mirror.frames > before + 5)"
+    )
     notebook.until("not viewer.network.has_news")
     frames = told(notebook, "mirror.frames - before")
     assert isinstance(frames, int) and frames > 5
