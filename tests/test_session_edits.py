@@ -287,7 +287,7 @@ def test_ones_own_formula_and_what_does_not_compile(session: Session, x: torch.T
     with pytest.raises(InputError, match=r"does not compile.*\n*(.|\n)*0:2\(") as error:
         session.bend("relu", transforms.glsl("y = x;\ny = foo(x)"))
     assert "nothing was changed" in str(error.value) and len(session.bends) == 1
-    for wrong in ("", "y = x }", "#define x", "y = “x”"):
+    for wrong in ("", "y = x }", "#define x", "y = “x”", "sin(x)"):
         with pytest.raises(InputError, match="glsl"):
             transforms.glsl(wrong)
     with pytest.raises(InputError, match="p0 is inf"):

@@ -79,6 +79,11 @@ def checked_source(source: Any, names: Sequence[str]) -> str:
         raise InputError(
             "transforms.glsl: no # (directives), no backslash and ASCII letters only, please"
         )
+    if not re.search(r"\by\b", source):
+        raise InputError(
+            "transforms.glsl: the text never sets y, the new value of x, as in "
+            'glsl("y = sin(x * p0)", p0=1.0)'
+        )
     depth = 0
     for letter in source:
         depth += (letter == "{") - (letter == "}")
