@@ -233,8 +233,8 @@ def glsl(source: str, **parameters: float) -> Transform:
     it. The text is compiled where it is used; an error there names its line.
 
     Raises:
-        InputError: the text is empty or never sets `y`, has directives or braces that don't match,
-            or a parameter is no number or has no name that GLSL allows.
+        InputError: the text is empty or without `y`, has directives or braces that don't match, or
+            a parameter is no number or has no name that GLSL allows.
     """
     text = records.checked_source(source, list(parameters))
     values = {
