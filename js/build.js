@@ -20,6 +20,7 @@ const COPIED = [
   "src/sources/noise.ts",
   "src/sources/place.ts",
   "src/sources/shuffle.ts",
+  "src/state/steps.ts",
   "src/views/coloring.tsx",
   "src/views/flags.ts",
   "src/views/grid.tsx",

@@ -21,6 +21,7 @@ import nbglcnn
 from equal import assert_equal
 from left_to_python import Summed
 from nbglcnn import InputError, Viewer, channels, transforms
+from nbglcnn.edits.store import ONE_STEP
 from nbglcnn.errors import OpenGLUnavailable
 from onnx_models import model_of, node, randn
 from viewer_models import autoencoder, hooked, pictures
@@ -441,6 +442,8 @@ def test_a_page_drags_a_weight_in_one_step_and_takes_it_back(viewer: Viewer) -> 
     viewer._connection.receive(hello(), [])
     for k in range(30):
         set_weight(10, k / 8, step="a")
+        if k == 15:
+            time.sleep(1.1 * ONE_STEP)  # held still
     set_weight(18, 1, 2, 3, step="b")
     set_weight(21, 4, step="b")  # the same drag elsewhere
     assert viewer._edits["weights"] == 3 and len(viewer._history["past"]) == 2

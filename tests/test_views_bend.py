@@ -22,6 +22,7 @@ from test_views import autoencoder
 from views_page import CLIPPED, Views, number, pixels
 
 LAYER = "decoder.5"
+PAUSE_MS = 1200  # longer than keys of one step may be apart
 READ = """async (key) => {
   const { session } = views.state;
   const values = await session.value.read(key);
@@ -196,6 +197,8 @@ def test_a_slider_that_is_dragged_shows_each_step_with_no_new_program_or_texture
         page.mouse.move(box["x"] + box["width"] * (0.62 - 0.04 * k), middle)
         page.wait_for_timeout(120)
         pictures.add(pixels(picture).tobytes())
+        if k == 4:
+            page.wait_for_timeout(PAUSE_MS)
     page.mouse.up()
     page.wait_for_timeout(500)
     page.evaluate("() => { log.ended = true; }")
@@ -217,6 +220,11 @@ def test_a_slider_that_is_dragged_shows_each_step_with_no_new_program_or_texture
     assert_equal(bending.read("output"), behind(turned), rtol=2e-5)
     bending.button("Undo").click()
     assert bending.edits()[0].parameters == (45,)
+    # Keys with a pause between them are two steps.
+    slider.press("ArrowRight")
+    page.wait_for_timeout(PAUSE_MS)
+    slider.press("ArrowRight")
+    assert len(bending.views.get("past")) == 3 and bending.edits()[0].parameters == (47,)
 
 
 def test_channels_are_picked_by_click_range_rectangle_keys_and_sets(

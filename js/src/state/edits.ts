@@ -1,7 +1,7 @@
 // What is edited: bends, injected and frozen values, as they are now and as they were; edits/store.py in Python is the same.
 import { batch, computed, type ReadonlySignal, type Signal, signal } from "@preact/signals";
 import { type Edit, RECORDS } from "../edits.ts";
-import { MOST_STEPS, ONE_STEP_MS } from "../messages.ts";
+import { MOST_STEPS } from "../messages.ts";
 
 /** What is edited at one time: the edits, and how many of the weights' edits are made. */
 export interface Moment {
@@ -16,7 +16,7 @@ export interface WeightEdit {
   /** Of the first of them among its elements, row-major. */
   readonly index: number;
   readonly values: readonly number[];
-  /** Edits of one name within a second of each other are undone together. */
+  /** Edits of one step are undone together. */
   readonly step: string;
 }
 
@@ -54,16 +54,14 @@ const rest = () => ({
   setWeight: signal<((edit: WeightEdit) => void) | null>(null),
 });
 
-/** The last step's name, and when its last change was. */
-const steps = new WeakMap<Signal<Moment>, readonly [string, number]>();
+/** The last step's name. */
+const steps = new WeakMap<Signal<Moment>, string>();
 
-/** Makes these the edits of now. Changes of one `step` within a second of each other are undone together. */
+/** Makes these the edits of now. Changes of one `step` that follow each other are undone together. */
 export function change(state: EditState, edits: readonly Edit[], step = ""): void {
   const before = state.edited.peek();
-  const [last = "", at = Number.NEGATIVE_INFINITY] = steps.get(state.edited) ?? [];
-  const now = performance.now();
-  const joins = step !== "" && step === last && now - at < ONE_STEP_MS;
-  steps.set(state.edited, [step, now]);
+  const joins = step !== "" && step === steps.get(state.edited);
+  steps.set(state.edited, step);
   batch(() => {
     if (!joins) state.past.value = [...state.past.peek(), before].slice(-MOST_STEPS);
     state.future.value = [];

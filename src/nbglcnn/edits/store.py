@@ -78,25 +78,28 @@ class Store:
         """
         self._move(EditState(checked(edits, self.plan), self.now.weights), step)
 
-    def set_weights(self, count: int, step: str = "") -> None:
+    def set_weights(self, count: int, step: str = "", within: float = ONE_STEP) -> None:
         """Say that so many of the weights' edits are made now, as a step that can be undone."""
-        self._move(EditState(self.now.edits, count), step)
+        self._move(EditState(self.now.edits, count), step, within)
 
-    def joins(self, step: str) -> bool:
-        """Whether a change of this step belongs to the last one; it has just been then."""
+    def joins(self, step: str, within: float = ONE_STEP) -> bool:
+        """Whether a change of this step belongs to the last one; it has just been then.
+
+        `within`: the seconds behind the last one that it may come; infinity for a drag.
+        """
         last, at = self._step
         now = time.monotonic()
-        found = step != "" and step == last and now - at < ONE_STEP
+        found = step != "" and step == last and now - at < within
         if found:
             self._step = step, now
         return found
 
-    def _move(self, state: EditState, step: str) -> None:
+    def _move(self, state: EditState, step: str, within: float = ONE_STEP) -> None:
         if state == self.now:
             return
         before = self.now
         self._take(state)
-        if not self.joins(step):
+        if not self.joins(step, within):
             self.past = [*self.past, before][-MOST_STEPS:]
         self._step = step, time.monotonic()
         self.future = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 import weakref
@@ -95,12 +96,12 @@ class Edited(Editable, anywidget.AnyWidget):
         return weights.to_onnx(self.network.model, self.network.graph, path)
 
     def _set_weight(self, name: str, index: Any, values: Any, step: str = "") -> None:
-        words = f"weight {step}" if step else ""
-        if self._store.joins(words) and self._weights.replace(name, index, values):
+        # A page names each drag's step anew: a change of it belongs to it, whenever it comes.
+        if self._store.joins(step, math.inf) and self._weights.replace(name, index, values):
             return
         count = self._weights.add(name, index, values)
         try:
-            self._store.set_weights(count, words)
+            self._store.set_weights(count, step, math.inf)
         except BaseException:
             self._weights.drop()
             raise
@@ -114,7 +115,7 @@ class Edited(Editable, anywidget.AnyWidget):
                 name = self.network.graph.parameters[one.name]
                 shape = self.network.graph.shape(name)
                 index = weights.run_of(shape, one.index, len(one.values))
-                self._set_weight(one.name, index, one.values, one.step)
+                self._set_weight(one.name, index, one.values, f"{one.page} {one.step}")
             except (InputError, KeyError) as error:
                 protocol.warn_once(f"ignored the page's edit of a weight: {error}")
 

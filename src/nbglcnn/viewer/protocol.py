@@ -338,7 +338,7 @@ class Failed(Message, frozen=True):
 class SetWeight(Message, frozen=True):
     """Asks Python for other numbers in a parameter, from a flat row-major index on.
 
-    Those of one `step` within a second are undone together, as all of a drag.
+    Those of one `step` are undone together: all of a drag. A page gives no step's name twice.
     """
 
     page: Name

@@ -1,6 +1,7 @@
 // A number of a bend: a slider, and a field for what a slider doesn't reach.
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import type { Parameter } from "../../edits.ts";
+import { createStepper, dragOf } from "../../state/steps.ts";
 import { parsed, stepped, written } from "./numbers.ts";
 
 export function NumberControl(props: {
@@ -8,7 +9,8 @@ export function NumberControl(props: {
   value: number;
   /** Whose it is, for a screen reader. */
   of: string;
-  set: (value: number) => void;
+  /** What is set in one `step` is undone together. */
+  set: (value: number, step: string) => void;
   /** What is wrong with what was typed; "" for nothing. */
   say: (trouble: string) => void;
 }) {
@@ -17,6 +19,7 @@ export function NumberControl(props: {
   const [draft, setDraft] = useState<string | null>(null);
   const [wrong, setWrong] = useState(false);
   const place = useRef<HTMLSpanElement>(null);
+  const stepper = useRef(createStepper()).current;
   const id = useId();
   const take = (text: string): void => {
     const found = parsed(text, parameter);
@@ -25,7 +28,7 @@ export function NumberControl(props: {
     say(bad ? found : "");
     if (bad) return;
     setDraft(null);
-    if (found !== value) set(found);
+    if (found !== value) set(found, stepper.name());
   };
   const leave = (): void => {
     setDraft(null);
@@ -34,7 +37,7 @@ export function NumberControl(props: {
   };
   const move = (by: number): void => {
     leave();
-    set(stepped(value, by, parameter));
+    set(stepped(value, by, parameter), stepper.name());
   };
   // A wheel turns the number that has the focus, and then the page stays where it is.
   const turn = useRef(move);
@@ -66,8 +69,9 @@ export function NumberControl(props: {
         aria-valuetext={text}
         onInput={(event) => {
           leave();
-          set(Number(event.currentTarget.value));
+          set(Number(event.currentTarget.value), stepper.name());
         }}
+        {...dragOf(stepper)}
       />
       <span class={wrong ? "nbg-field nbg-wrong" : "nbg-field"}>
         <input

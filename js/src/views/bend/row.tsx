@@ -57,9 +57,7 @@ export function Row(props: { edit: Edit; value: Value; grip: Grip; place: string
             parameter={parameter}
             value={edit.parameters[k] ?? 0}
             of={called}
-            set={(number) =>
-              change(state, withNumber(edits(), edit, k, number), `${name} ${parameter.name}`)
-            }
+            set={(number, step) => change(state, withNumber(edits(), edit, k, number), step)}
             say={say(parameter.name)}
           />
         ))}
@@ -68,7 +66,7 @@ export function Row(props: { edit: Edit; value: Value; grip: Grip; place: string
             parameter={MIX}
             value={mix}
             of={called}
-            set={(number) => change(state, withPart(edits(), name, { mix: number }), `${name} mix`)}
+            set={(number, step) => change(state, withPart(edits(), name, { mix: number }), step)}
             say={say("mix")}
           />
         )}

@@ -1,10 +1,11 @@
 // A few of a parameter's weights as numbers that are dragged, stepped and typed: one grid, with one stop of the Tab key.
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { exact, plain } from "../../format.ts";
+import { createStepper, newStep } from "../../state/steps.ts";
 import { colorTable, inkOn } from "../colors.ts";
 import { useViews } from "../context.ts";
 import { px } from "../layout.ts";
-import { drag, type Hand, newStep } from "./hand.ts";
+import { drag, type Hand } from "./hand.ts";
 import { differs } from "./originals.ts";
 import { parsed, pasted, type Sheet } from "./sheet.ts";
 
@@ -71,12 +72,12 @@ export function Cells(props: CellsProps) {
   };
 
   /** Several key presses in a row are one step. */
-  const stepping = useRef({ name: "", at: -1 });
+  const stepping = useRef({ stepper: createStepper(), at: -1 });
   const nudge = (by: number): void => {
     const at = sheet.at(row, column);
-    if (stepping.current.at !== at) stepping.current = { name: newStep(), at };
+    if (stepping.current.at !== at) stepping.current = { stepper: createStepper(), at };
     hand.change([at], [hand.number(at) + (by * hand.range) / 100], {
-      step: stepping.current.name,
+      step: stepping.current.stepper.name(),
     });
   };
 

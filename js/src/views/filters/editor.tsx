@@ -1,10 +1,11 @@
 // Below a parameter's picture: the chosen kernel's numbers, what is done to a whole filter, and what was changed.
-import { useCallback, useEffect, useMemo, useState } from "preact/hooks";
+import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { exact, full } from "../../format.ts";
 import { redo, undo } from "../../state/edits.ts";
+import { createStepper, dragOf, newStep } from "../../state/steps.ts";
 import { useViews } from "../context.ts";
 import { Cells, type Place } from "./cells.tsx";
-import { type Hand, newStep } from "./hand.ts";
+import type { Hand } from "./hand.ts";
 import { differs } from "./originals.ts";
 import { type Filter, lineOf, parsed, type Sheet } from "./sheet.ts";
 
@@ -102,8 +103,9 @@ function Whole(props: { hand: Hand; filter: Filter; say: (why: string) => void }
   const { hand, filter, say } = props;
   const { state } = useViews();
   // The weights that the factor is of: those that the filter had when it was 1.
-  const [base, setBase] = useState<{ of: readonly number[]; step: string } | null>(null);
+  const [base, setBase] = useState<readonly number[] | null>(null);
   const [factor, setFactor] = useState(1);
+  const stepper = useRef(createStepper()).current;
   const { places, title } = filter;
   const forget = useCallback((): void => {
     setBase(null);
@@ -114,13 +116,13 @@ function Whole(props: { hand: Hand; filter: Filter; say: (why: string) => void }
     if (undone) forget(); // it is of none of the weights that are there now
   }, [undone, forget]);
   const scale = (by: number, live: boolean): void => {
-    const now = base ?? { of: places.map((at) => hand.values[at] ?? 0), step: newStep() };
+    const now = base ?? places.map((at) => hand.values[at] ?? 0);
     setBase(now);
     setFactor(by);
     hand.change(
       places,
-      now.of.map((weight) => weight * by),
-      { step: now.step, live },
+      now.map((weight) => weight * by),
+      { step: stepper.name(), live },
     );
   };
   const make = (numbers: readonly number[]): void => {
@@ -143,7 +145,11 @@ function Whole(props: { hand: Hand; filter: Filter; say: (why: string) => void }
           aria-label={`Scale ${title}`}
           aria-valuetext={`times ${words}`}
           onInput={(event) => scale(Number(event.currentTarget.value), true)}
-          onChange={() => hand.settle()}
+          {...dragOf(stepper)}
+          onChange={() => {
+            stepper.release();
+            hand.settle();
+          }}
         />
       </label>
       <input

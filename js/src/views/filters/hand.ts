@@ -2,6 +2,7 @@
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { exact } from "../../format.ts";
 import type { Value } from "../../plan.ts";
+import { newStep } from "../../state/steps.ts";
 import { placeOf, useViews, type Views } from "../context.ts";
 import { largest } from "../layout.ts";
 import { countChanged, freeze, originalOf } from "./originals.ts";
@@ -30,10 +31,6 @@ export interface How {
   readonly step: string;
   readonly live?: boolean;
 }
-
-/** Gives each drag, key or typed number a name of its own. */
-let steps = 0;
-export const newStep = (): string => `weights ${++steps}`;
 
 /** What a number was asked to be holds for so long; Python may refuse it. */
 const ASKED_MS = 1_000;

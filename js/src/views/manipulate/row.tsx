@@ -47,7 +47,7 @@ export function Row(props: {
       parameter={parameter}
       value={edit.parameters[k] ?? 0}
       of={word}
-      set={(to) => change(state, kit.withNumber(edits(), edit, k, to), `${name} ${parameter.name}`)}
+      set={(to, step) => change(state, kit.withNumber(edits(), edit, k, to), step)}
       say={say(parameter.name)}
     />
   );
@@ -106,7 +106,7 @@ export function Row(props: {
               parameter={kit.MIX}
               value={edit.mix}
               of={word}
-              set={(mix) => change(state, kit.withPart(edits(), name, { mix }), `${name} mix`)}
+              set={(mix, step) => change(state, kit.withPart(edits(), name, { mix }), step)}
               say={say("mix")}
             />
           )}

@@ -1,0 +1,40 @@
+// What is undone together.
+import assert from "node:assert/strict";
+import { mock, test } from "node:test";
+import type { Edit } from "../src/edits.ts";
+import { ONE_STEP_MS } from "../src/messages.ts";
+import { change, editState, undo } from "../src/state/edits.ts";
+import { createStepper } from "../src/state/steps.ts";
+
+let now = 0;
+mock.method(performance, "now", () => now);
+
+const rotated = (degrees: number): Edit[] => [
+  { name: "rotate", transform: "rotate", parameters: [degrees] } as unknown as Edit,
+];
+
+test("a drag is one step, however long it is held, and keys are one within a second", () => {
+  const state = editState();
+  const stepper = createStepper();
+  let degrees = 0;
+  /** How many steps there are behind a change so many milliseconds later. */
+  const after = (ms: number, by = stepper): number => {
+    now += ms;
+    change(state, rotated(++degrees), by.name());
+    return state.past.peek().length;
+  };
+  stepper.press();
+  assert.deepEqual([after(5), after(20), after(5 * ONE_STEP_MS), after(20)], [1, 1, 1, 1]);
+  stepper.release();
+  assert.equal(after(10), 2, "what comes behind a drag is another step");
+  assert.deepEqual([after(ONE_STEP_MS - 1), after(ONE_STEP_MS - 1)], [2, 2]);
+  assert.equal(after(ONE_STEP_MS), 3);
+  stepper.release(); // as a slider does behind each key
+  assert.equal(after(10), 3);
+  stepper.press();
+  assert.equal(after(10), 4);
+  const other = createStepper();
+  assert.deepEqual([after(10, other), after(10)], [5, 6], "another control came between");
+  undo(state);
+  assert.deepEqual([after(10), after(10)], [6, 6], "what comes behind an undo is another step");
+});
