@@ -15,6 +15,7 @@ from torch import nn
 
 import nbglcnn
 from browsers import FILM
+from eventually import eventually
 from nbglcnn import Plan
 from nbglcnn.edits.kinds import KINDS
 from references import averaged, decoded, fitted
@@ -164,8 +165,9 @@ def test_a_set_plays_at_its_rate_in_its_order_or_shuffled(show: Show) -> None:
     order = [index for index, _ in seen]
     start = order[0]
     assert order == [(start + k) % 30 for k in range(len(order))]
-    seconds = (seen[20][1] - seen[0][1]) / 1000
-    assert 0.9 <= seconds <= 1.6, "20 items a second"
+    # In the middle, as the machine may stand still in between.
+    rests = np.diff([at for _, at in seen])
+    assert 45 <= np.median(rests) <= 80, "20 items a second"
     sourced.set("images", shuffled=True, seed=5, rate=100, playing=True, **fields)
     page.evaluate("() => { seen.length = 0; }")
     page.wait_for_function("() => seen.length >= 62")
@@ -303,15 +305,21 @@ def test_a_pens_pressure_makes_its_stroke_wider_and_the_eraser_takes_it_away(sho
     page.evaluate(stroke, [0.25, 0.3])
     page.evaluate(stroke, [0.75, 1.0])
     sourced.wait_phase("still")
-    page.wait_for_timeout(100)
-    light, heavy = sourced.tensor[0, 0, :14].sum(), sourced.tensor[0, 0, 14:].sum()
-    assert 1.3 * light < heavy
+
+    def more_pressure() -> None:
+        light, heavy = sourced.tensor[0, 0, :14].sum(), sourced.tensor[0, 0, 14:].sum()
+        assert 1.3 * light < heavy
+
+    eventually(page, more_pressure)
     page.get_by_role("button", name="Erase").click()
     page.get_by_label("Brush, px").fill("64")
     page.evaluate(stroke, [0.5, 0.5])
     page.wait_for_function("() => !views.fed.told.slice(-1)[0] === false")
-    page.wait_for_timeout(100)
-    assert sourced.tensor.max() == 0
+
+    def erased() -> None:
+        assert sourced.tensor.max() == 0
+
+    eventually(page, erased)
 
 
 def png(height: int, width: int, turned: bool = False) -> bytes:
@@ -417,20 +425,22 @@ def test_a_film_that_is_chosen_plays_is_paused_and_sought_and_its_address_is_let
     expect(page.locator(".nbg-chosen-source")).to_contain_text("bar.webm")
     page.get_by_role("button", name="Pause the film").click()
     sourced.wait_phase("still")
-    page.wait_for_timeout(200)
-    expected = fitted(grabbed(page), sourced.input.shape, mirrored=False)
-    assert np.abs(sourced.tensor[0, 0] - expected).max() <= 1.01 / 255
+
+    def shown() -> None:
+        expected = fitted(grabbed(page), sourced.input.shape, mirrored=False)
+        assert np.abs(sourced.tensor[0, 0] - expected).max() <= 1.01 / 255
+
+    eventually(page, shown)
     paused = sourced.tensor
     count = sourced.count
     # Sought while it is paused; it says how long it is, which the file does not.
     length = page.get_by_label("Where the film is").get_attribute("max")
-    assert length is not None and 0.8 < float(length) < 2
+    assert length is not None and 0.8 < float(length) < 60
     for seconds in (0.1, 0.6):
         page.evaluate("t => { views.state.controls.value.video.currentTime = t; }", seconds)
         sourced.wait(count + 1)
         count = sourced.count
-    expected = fitted(grabbed(page), sourced.input.shape, mirrored=False)
-    assert np.abs(sourced.tensor[0, 0] - expected).max() <= 1.01 / 255
+    eventually(page, shown)
     assert np.abs(sourced.tensor - paused).max() > 0.05
     page.get_by_role("button", name="Play the film").click()
     sourced.wait(count + 3)

@@ -5,7 +5,6 @@ import hashlib
 import html
 import io
 import re
-import time
 import zlib
 from collections import Counter
 from collections.abc import Callable
@@ -22,6 +21,7 @@ from torch import nn
 
 import nbglcnn
 from equal import assert_equal
+from eventually import eventually
 from exported import held_by
 from fashion_autoencoder import load_autoencoder, load_images
 from fed import PICTURES, pillow, pixels_of, random_picture
@@ -353,14 +353,7 @@ def test_a_page_is_bent_by_clicks_as_in_the_notebook(
             behind = model.encoder[2:](torch.from_numpy(bent))
             output = model.decoder(behind).numpy()
         expected = {"encoder.1": bent, "encoder.4": behind.numpy(), "output": output}
-        until = time.monotonic() + 20
-        while True:
-            try:
-                return check(page, expected)
-            except AssertionError:  # a run is on its way
-                if time.monotonic() > until:
-                    raise
-                page.wait_for_timeout(50)
+        eventually(page, lambda: check(page, expected))
 
     for channel in (1, 6):
         page.locator(f"[data-pick='{channel}']").click()

@@ -22,6 +22,7 @@ from taught import CAMERA, pictures
 from test_views_axe import AXE, RULES, RUN
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "notebooks"))
+from eventually import frames
 from fashion_autoencoder import load_autoencoder
 
 CLICK = """(selector) => {
@@ -72,7 +73,7 @@ def teach_by_camera(page: Page | FirefoxPage) -> None:
     page.evaluate(CLICK, ".nbg-drawer-close")
     for kind in ("cup", "hand"):
         page.evaluate("(kind) => { camera.shows = kind; }", kind)
-        page.wait_for_timeout(1500)
+        frames(page, 90)
         x, y = page.evaluate(PLACE, HOLD.format(kind))
         page.mouse.move(x, y)
         page.mouse.down()
@@ -95,7 +96,7 @@ def test_the_camera_teaches_two_classes_in_a_page(
     teach_by_camera(page)
     expect(page.locator(".nbg-teach")).to_contain_text("Pictures never leave this page.")
     page.get_by_role("button", name="Pause the source").click()
-    page.wait_for_timeout(1000)
+    frames(page, 60)
     now = page.evaluate(CHANCES)
     with page.expect_download() as download:
         page.get_by_role("button", name="Save to a file").click()

@@ -20,6 +20,7 @@ from torch.nn import functional as F
 
 import nbglcnn
 from equal import assert_equal
+from eventually import eventually
 from nbglcnn.edits.records import Edit, to_dict
 from nbglcnn.errors import InputError
 from nbglcnn.export import SCRIPT, TRAINING_SCRIPT
@@ -303,8 +304,7 @@ def test_a_hidden_page_pauses_and_a_lost_context_goes_on_from_the_last_state(
     expect(page.locator(".nbg-train-now")).to_contain_text("training goes on from step 3")
     expect(page.locator(".nbg-phase-ready")).to_be_visible()
     assert_equal(array(page, "page.read('5.weight')"), learned, rtol=0)
-    page.wait_for_timeout(300)
-    assert_equal(array(page, "page.read('output')"), output, rtol=1e-6)
+    eventually(page, lambda: assert_equal(array(page, "page.read('output')"), output, rtol=1e-6))
     told(page, "page.train()")
     until(page, lambda n: n > 6)
     page.evaluate(HIDE, True)

@@ -8,6 +8,7 @@ import torch
 from playwright.sync_api import Browser, expect
 
 from equal import assert_equal
+from eventually import eventually, frames
 from lab import Lab, Notebook, alone, local_page
 from references import decoded, fitted
 from test_camera import WATCH
@@ -107,10 +108,14 @@ def test_a_camera_starts_by_a_click_and_python_reads_what_went_in(notebook: Note
     assert live.shape == SHAPE and live.dtype == np.float32 and 0 <= live.min() < live.max() <= 1
     page.get_by_role("button", name="Pause the source").click()
     notebook.until("not viewer.source.playing")
-    page.wait_for_timeout(1000)
-    paused = notebook.array("viewer.input")
-    expected = fitted(decoded(page.evaluate(GRAB)), SHAPE, mirrored=True)
-    assert np.abs(paused[0, 0] - expected).max() <= 1.01 / 255
+
+    def last() -> np.ndarray:
+        found = notebook.array("viewer.input")
+        expected = fitted(decoded(page.evaluate(GRAB)), SHAPE, mirrored=True)
+        assert np.abs(found[0, 0] - expected).max() <= 1.01 / 255
+        return found
+
+    paused = eventually(page, last)
     assert_equal(notebook.array("viewer.output"), output(paused))
     notebook.until("viewer.network.arrays[0].tobytes() == viewer.input.tobytes()")
     # Setting the input ends it, and the light goes out.
@@ -175,7 +180,7 @@ def test_a_drawing_is_pythons_input_and_stays_when_it_is_turned_off(notebook: No
     page.mouse.move(box["x"] + 150, box["y"] + 150, steps=6)
     page.mouse.up()
     notebook.until("viewer.input.any()")
-    page.wait_for_timeout(500)
+    frames(page, 60)
     drawn = notebook.array("viewer.input")
     assert drawn.max() > 0.9 and drawn.min() == 0
     assert_equal(notebook.array("viewer.output"), output(drawn))
@@ -201,7 +206,7 @@ def test_a_source_that_the_page_turns_off_leaves_its_last_picture(notebook: Note
     notebook.until("viewer.input.any()")
     page.get_by_role("button", name="Turn off").last.click()
     notebook.until("viewer.source is None")
-    page.wait_for_timeout(1000)
+    frames(page, 60)
     last = notebook.array("viewer.input")
     assert last.any()
     assert_equal(notebook.array("viewer.output"), output(last))
@@ -234,12 +239,15 @@ def test_the_tab_that_started_a_camera_feeds_the_others(
         notebook.page.get_by_role("button", name="Pause the source").click()
         notebook.until("not viewer.source.playing")
         notebook.until("viewer.network.arrays[0].tobytes() == viewer.input.tobytes()")
-        page.wait_for_timeout(1000)
-        first, second = (
-            tab.page.locator(input_of).first.evaluate("one => one.toDataURL()")
-            for tab in (notebook, other)
-        )
-        assert first == second
+
+        def same() -> None:
+            first, second = (
+                tab.page.locator(input_of).first.evaluate("one => one.toDataURL()")
+                for tab in (notebook, other)
+            )
+            assert first == second
+
+        eventually(page, same)
         # The other one takes it over, and the first one lets go of its own.
         page.get_by_role("button", name="Start it here").click()
         notebook.page.wait_for_function(

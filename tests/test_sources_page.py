@@ -12,6 +12,7 @@ from playwright.sync_api import Page, expect
 import nbglcnn
 from browsers import FILM
 from equal import assert_equal
+from eventually import eventually
 from page import decode
 from references import decoded, fitted
 from test_export import READ, RUN
@@ -64,11 +65,19 @@ def output(x: np.ndarray) -> np.ndarray:
 
 def until(page: Page, x: np.ndarray) -> None:
     """Wait until this is the input."""
-    for _ in range(100):
-        if np.array_equal(read(page, "input"), x.ravel()):
-            return
-        page.wait_for_timeout(50)
-    np.testing.assert_array_equal(read(page, "input"), x.ravel())
+    eventually(page, lambda: np.testing.assert_array_equal(read(page, "input"), x.ravel()))
+
+
+def last_frame(page: Page, *, mirrored: bool) -> np.ndarray:
+    """The input, once it is the picture of now."""
+
+    def last() -> np.ndarray:
+        found = read(page, "input").reshape(SHAPE)
+        expected = fitted(decoded(page.evaluate(GRAB)), SHAPE, mirrored=mirrored)
+        assert np.abs(found[0, 0] - expected).max() <= 1.01 / 255
+        return found
+
+    return eventually(page, last)
 
 
 def test_a_data_set_goes_along_and_is_chosen_from(exported: Callable[..., Page]) -> None:
@@ -99,10 +108,7 @@ def test_the_camera_feeds_a_page_of_a_file(exported: Callable[..., Page]) -> Non
     page.locator("[data-kind=webcam]").click()
     page.get_by_role("button", name="Start the camera").click()
     page.get_by_role("button", name="Pause the source").click()
-    page.wait_for_timeout(500)
-    frame = decoded(page.evaluate(GRAB))
-    found = read(page, "input").reshape(SHAPE)
-    assert np.abs(found[0, 0] - fitted(frame, SHAPE, mirrored=True)).max() <= 1.01 / 255
+    found = last_frame(page, mirrored=True)
     assert_equal(read(page, "output"), output(found))
 
 
@@ -113,13 +119,12 @@ def test_a_film_of_python_plays_in_a_page(
     file.write_bytes(base64.b64decode(new_page("llvmpipe").evaluate(FILM)))
     page = exported(nbglcnn.Video(file))
     seen = set()
-    for _ in range(60):
+
+    def plays() -> None:
         seen.add(read(page, "input").tobytes())
-        page.wait_for_timeout(30)
-    assert len(seen) > 3, "it plays by itself"
+        assert len(seen) > 3, "it plays by itself"
+
+    eventually(page, plays)
     page.locator(".nbg-chosen-source").click()
     page.get_by_role("button", name="Pause the source").click()
-    page.wait_for_timeout(500)
-    frame = decoded(page.evaluate(GRAB))
-    found = read(page, "input").reshape(SHAPE)
-    assert np.abs(found[0, 0] - fitted(frame, SHAPE, mirrored=False)).max() <= 1.01 / 255
+    last_frame(page, mirrored=False)

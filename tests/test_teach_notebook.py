@@ -11,6 +11,7 @@ import torch
 from playwright.sync_api import Browser, Locator, expect
 
 from efficientnet import efficientnet_lite0
+from eventually import eventually, frames
 from lab import Lab
 from notebooks import Ran, assert_no_outputs, executed, opened, printed
 from screenshots import copy_notebooks, viewer_cell
@@ -96,7 +97,7 @@ class Class(Ran):
         self.tab()
         same = f"np.array_equal(np.rint(255 * viewer.input[0, 0]), tests[{number}])"
         self.notebook.until(same)
-        self.notebook.page.wait_for_timeout(2_000)
+        frames(self.notebook.page, 60)
 
     def shown(self) -> list[float]:
         """The bars' probabilities."""
@@ -130,7 +131,10 @@ def test_bars_are_what_the_head_says_behind_pytorchs_network(lesson: Class) -> N
             features = model.pool(model.features((255 * x - 127) / 128))
             logits = features @ torch.from_numpy(state["weight"]).T
             right = torch.softmax(logits + torch.from_numpy(state["bias"]), 1)[0].numpy()
-        np.testing.assert_allclose(lesson.shown(), right, atol=1e-3)
+        eventually(
+            lesson.notebook.page,
+            lambda right=right: np.testing.assert_allclose(lesson.shown(), right, atol=1e-3),
+        )
         own = lesson.notebook.array(
             "torch.softmax(teaching.head()(torch.from_numpy(viewer.activations['pool'])), 1)"
             ".detach().numpy()[0]"
@@ -152,7 +156,7 @@ def test_a_held_button_gives_the_shoe_that_enters_to_its_class(lesson: Class) ->
     hold = lesson.tab().locator("[data-class='sneaker']").get_by_role("button", name="Hold")
     hold.focus()
     lesson.notebook.page.keyboard.down(" ")
-    lesson.notebook.page.wait_for_timeout(2_000)
+    frames(lesson.notebook.page, 60)
     lesson.notebook.page.keyboard.up(" ")
     lesson.notebook.until("teaching.counts['sneaker'] == 7 and teaching.state == 'ready'")
     kept = lesson.notebook.array("teaching.examples['sneaker'][-1]")

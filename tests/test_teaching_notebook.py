@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Browser, Locator, Page, expect
 
+from eventually import frames
 from lab import Lab, Notebook, alone
 from references import fitted
 from taught import CAMERA, MAKE, pictures
@@ -59,7 +60,7 @@ def hold(page: Page, name: str, until: int) -> None:
 
 def show(page: Page, kind: str) -> None:
     page.evaluate("(kind) => { camera.shows = kind; }", kind)
-    page.wait_for_timeout(1500)
+    frames(page, 90)
 
 
 def start_camera(notebook: Notebook) -> None:
@@ -75,7 +76,7 @@ def verdict(page: Page) -> str:
 
 def pause(page: Page) -> None:
     page.get_by_role("button", name="Pause the source").click()
-    page.wait_for_timeout(1500)
+    frames(page, 90)
 
 
 def test_the_camera_teaches_two_classes_and_tells_them_apart(notebook: Notebook) -> None:
@@ -176,7 +177,7 @@ def test_what_python_gives_is_in_the_page_and_what_the_page_changes_in_python(
     button = of_class(page, "class 3").get_by_role("button", name="Hold to collect")
     button.focus()
     page.keyboard.down(" ")
-    page.wait_for_timeout(600)
+    frames(page, 40)
     page.keyboard.up(" ")
     notebook.until("teaching.counts['class 3'] == 1 and len(teaching.head_classes) == 3")
     assert told(
@@ -256,7 +257,7 @@ def test_bends_make_features_stale_and_the_page_computes_them_again(notebook: No
     notebook.run("teaching.train()\nright = teaching.head()[-1].weight.detach().numpy()")
     expect(stale).to_have_count(0)
     # And the page has these features, too: its own training gives the same.
-    page.wait_for_timeout(1000)
+    frames(page, 60)
     notebook.run("teaching._lesson.head = None\nteaching.rename('cup', 'cup')")
     tab(page).get_by_role("button", name="Train").click()
     notebook.until("teaching.head_classes == ('cup', 'hand')")

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, TimeoutError, expect
 
 from equal import assert_equal
+from eventually import frames
 from faults import ALIVE, LOSE_AT, WIRE, met_fates, set_fates, settled
 from lab import Lab, Notebook, alone, local_page
 from viewer_models import IMPORTS, autoencoder, hooked, pictures
@@ -190,7 +191,7 @@ def test_a_view_that_is_scrolled_away_and_back(notebook: Notebook) -> None:
     first = settled(notebook)
     notebook.run("for k in range(90): print(k)")
     notebook.page.evaluate(TO_THE_END)
-    notebook.page.wait_for_timeout(300)
+    frames(notebook.page, 20)
     assert view.evaluate("view => view.getBoundingClientRect().bottom") < 0
     before = canvas.get_attribute("data-drawn")
     old = canvas.evaluate("canvas => canvas.toDataURL()")
@@ -277,7 +278,7 @@ def test_two_tabs_on_one_notebook(notebook: Notebook, lab: Lab, browser: Browser
         expect(said).to_have_count(1)
     # The one that is left goes on by itself.
     notebook.run("start = time.monotonic()\nvalue = viewer.run(pictures(72))")
-    assert notebook.run("print(time.monotonic() - start < 5)").text == "True\n"
+    assert notebook.run("print(time.monotonic() - start < 20)").text == "True\n"
     assert_equal(notebook.array("value"), expected(input_seed=72)["output"])
 
 

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, expect
 
 from equal import assert_equal
+from eventually import frames
 from lab import Lab, Notebook, alone, local_page
 from test_viewer_training import told
 
@@ -200,7 +201,7 @@ def test_earlier_weights_are_looked_at_while_the_loop_goes_on(notebook: Notebook
         own = view(notebook).locator(f'canvas[data-maps="{key}"]').first
         own.scroll_into_view_if_needed()
         expect(own).to_have_attribute("data-drawn", re.compile("."))
-        notebook.page.wait_for_timeout(700)
+        frames(notebook.page, 40)
         found = str(own.evaluate("(one) => one.toDataURL()"))
         view(notebook).get_by_role("tab", name="Train").click()
         return found

@@ -34,7 +34,10 @@ def viewer() -> Viewer:
     return Viewer(autoencoder(3), pictures(3))
 
 
-def test_a_script_computes_at_once_and_without_a_warning(viewer: Viewer) -> None:
+def test_a_script_computes_at_once_and_without_a_warning(
+    viewer: Viewer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "HELLO_S", 60.0)  # nobody mistakes a slow machine for this wait
     start = time.monotonic()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -44,6 +47,18 @@ def test_a_script_computes_at_once_and_without_a_warning(viewer: Viewer) -> None
     assert output.shape == (1, 2, 3, 3)
     assert time.monotonic() - start - made < reading.HELLO_S
     assert fresh.activations.source.startswith("local (OpenGL: ")
+    fresh.close()
+
+
+def test_a_misspelt_trait_is_told() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fresh = Viewer(nn.Sequential(nn.Conv2d(1, 2, 3)).eval(), np.zeros((1, 1, 5, 5), "float32"))
+        fresh.colormap, fresh.notes, fresh.network = "grey", "mine", fresh.network
+    for wrong, right in (("colour_map", "colormap"), ("inputs", "input"), ("exmaple", "example")):
+        with pytest.warns(UserWarning, match=f"no '{wrong}'.*did you mean '{right}'") as told:
+            setattr(fresh, wrong, None)
+        assert told[0].filename == __file__
     fresh.close()
 
 
@@ -342,8 +357,9 @@ def test_a_notebook_without_a_browser_runs_with_one_warning_a_viewer_and_keeps_a
             "viewer = Viewer(autoencoder(3), pictures(3))\nviewer",
             "start = time.monotonic()\nvalue = viewer.activations['encoder.0']\n"
             "print(1.9 < time.monotonic() - start < 30, viewer.activations.source)",
+            "from nbglcnn.viewer import reading\nreading.HELLO_S = reading.HELLO_AGAIN_S = 60\n"
             "start = time.monotonic()\nother = await viewer.read('encoder.1')\n"
-            "out = viewer.output\nprint(time.monotonic() - start < 1.9)\n"
+            "out = viewer.output\nprint(time.monotonic() - start < 30)\n"
             f"np.savez({str(tmp_path / 'values.npz')!r}, value=value, out=out)",
         )
     ]

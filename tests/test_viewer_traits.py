@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, Locator, expect
 
+from eventually import frames
 from lab import Lab, Notebook, alone
 from viewer_models import IMPORTS, autoencoder, hooked, pictures
 
@@ -86,13 +87,13 @@ def test_a_fixed_range_stays_when_the_input_changes(notebook: Notebook, view: Lo
             "([canvas, before]) => canvas.dataset.drawn !== before",
             arg=[picture.element_handle(), before],
         )
-        notebook.page.wait_for_timeout(300)
+        notebook.rest()
         return legend.inner_text(), picture.evaluate("canvas => canvas.toDataURL()")
 
     # Its own range, then the same kept: the same picture.
     layer = shown("viewer.input = x.copy() + 0.125")
     notebook.run("viewer.color_range = 'fixed'")
-    notebook.page.wait_for_timeout(300)
+    frames(notebook.page, 20)
     fixed = shown("viewer.input = 3 * x")
     assert fixed[0] == layer[0] and fixed[1] != layer[1]
     again = shown("viewer.input = x.copy() + 0.125")

@@ -12,6 +12,7 @@ from playwright.sync_api import Locator, expect
 from torch import nn
 
 import nbglcnn
+from eventually import eventually, frames
 from legible import assert_found, unreadable
 from nbglcnn import Plan
 from page import decode
@@ -136,15 +137,17 @@ def test_many_steps_are_drawn_at_once_and_their_mean_is_one_of_many(
           const losses = Array.from({ length: 100_000 }, (_, k) => 1 / (1 + k / 100));
           losses[60_000] = NaN;
           const { progress } = views.state;
-          const begin = performance.now();
+          const took = [];
           for (let k = 0; k < 4; k++) {
+            const begin = performance.now();
             progress.value = { ...progress.value, losses: [...losses], step: 100_000 };
             await new Promise(requestAnimationFrame);
+            took.push(performance.now() - begin);
           }
-          return performance.now() - begin;
+          return took;
         }"""
     )
-    assert took < 2500
+    assert np.median(took) < 600
     expect(views.page.locator("[data-mean='1000']")).to_be_visible()
     label = views.page.locator(".nbg-losses [role=img]").first.get_attribute("aria-label") or ""
     losses = 1 / (1 + np.arange(99_000, 100_000) / 100)
@@ -448,12 +451,15 @@ def test_marks_and_branches_are_on_the_curve(show: Callable[..., Views]) -> None
     before = pixels(canvas)
     higher = [3 * loss for loss in training.progress["losses"]]
     progress(views, branches=[{"losses": higher, "accuracies": [], "heldOut": []}])
-    views.page.wait_for_timeout(100)
-    after = pixels(canvas)
-    assert before.shape == after.shape and (before != after).any()
+
+    def redrawn() -> None:
+        after = pixels(canvas)
+        assert before.shape == after.shape and (before != after).any()
+
+    eventually(views.page, redrawn)
     # One that went further than the curve of now ends within the axes, where no label stands.
     progress(views, branches=[{"losses": higher * 4, "accuracies": [], "heldOut": []}])
-    views.page.wait_for_timeout(100)
+    frames(views.page, 6)
     plot, canvas_box = (
         views.page.evaluate(
             "selector => { const { left, right } = document.querySelector(selector)"

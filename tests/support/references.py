@@ -9,7 +9,9 @@ from PIL import Image
 
 def decoded(url: str) -> Image.Image:
     """A picture of a page, from its data: URL."""
-    return Image.open(io.BytesIO(base64.b64decode(url.partition(",")[2])))
+    data = base64.b64decode(url.partition(",")[2])
+    assert data, "there is no picture yet"
+    return Image.open(io.BytesIO(data))
 
 
 def fitted(picture: Image.Image, shape: tuple[int, ...], mirrored: bool) -> np.ndarray:

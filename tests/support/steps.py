@@ -27,7 +27,7 @@ from steps import *
 """
 TIMEOUT_S = 30.0  # of a read; one that ends because of a closed comm takes a fraction of it
 # A busy machine's page may take longer than 2 s to say hello; values of Python's are not asked for.
-reading.HELLO_S = 5.0
+reading.HELLO_S = 6.0
 _seeds = itertools.count(1000 * os.getpid(), 2)  # blobs that no page has from before
 
 

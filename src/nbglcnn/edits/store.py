@@ -78,23 +78,23 @@ class Store:
         """
         self._move(EditState(checked(edits, self.plan), self.now.weights), step)
 
-    def set_weights(self, count: int, step: str = "", within: float = ONE_STEP) -> None:
+    def set_weights(self, count: int, step: str = "", within: float | None = None) -> None:
         """Say that so many of the weights' edits are made now, as a step that can be undone."""
         self._move(EditState(self.now.edits, count), step, within)
 
-    def joins(self, step: str, within: float = ONE_STEP) -> bool:
+    def joins(self, step: str, within: float | None = None) -> bool:
         """Whether a change of this step belongs to the last one; it has just been then.
 
-        `within`: the seconds behind the last one that it may come; infinity for a drag.
+        `within`: how many seconds behind the last one it may come; by default ONE_STEP.
         """
         last, at = self._step
         now = time.monotonic()
-        found = step != "" and step == last and now - at < within
+        found = step != "" and step == last and now - at < (ONE_STEP if within is None else within)
         if found:
             self._step = step, now
         return found
 
-    def _move(self, state: EditState, step: str, within: float = ONE_STEP) -> None:
+    def _move(self, state: EditState, step: str, within: float | None = None) -> None:
         if state == self.now:
             return
         before = self.now

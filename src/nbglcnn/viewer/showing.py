@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import io
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,6 +56,18 @@ class Shown(anywidget.AnyWidget):
     symmetric = traitlets.Bool(False).tag(sync=True)
     presenting = traitlets.Bool(False).tag(sync=True)
     view: traitlets.Dict[str, Any] = traitlets.Dict(default_value=FIRST_VIEW).tag(sync=True)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # Python keeps whatever is set: a misspelt trait would change nothing and say nothing.
+        if not (name.startswith("_") or hasattr(type(self), name) or name in vars(self)):
+            names = [*(n for n in self.traits(sync=True) if n[0] != "_"), "classes", "input"]
+            for near in difflib.get_close_matches(name, names, 1, 0.75):
+                warnings.warn(
+                    f"a {type(self).__name__} has no {name!r}: setting it changes nothing; did you "
+                    f"mean {near!r}?",
+                    stacklevel=2,
+                )
+        super().__setattr__(name, value)
 
     def _show(self) -> int:
         """Bring the pages up to date."""
