@@ -280,6 +280,7 @@ def test_the_pages_slider_makes_nothing_and_is_seen_within_two_frames(
     # nothing else has held up.
     assert waits[len(steps) // 4] <= 2 + runs[len(steps) // 2] // 16, steps
     notebook.until("bend.degrees > 100")
+    notebook.until("len(viewer._history['past']) == 2", "viewer._history['past']")  # one drag
     local.bend("encoder.1", transforms.rotate(float(notebook.ask("print(bend.degrees)"))))
     check(notebook, local, "after the page's slider")
     # The parity check compares with the model whose bends are replayed; not where that can't be.

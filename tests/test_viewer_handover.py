@@ -1,7 +1,6 @@
 """What needs another Plan in the middle of a training in the page of a real JupyterLab."""
 
 import json
-import time
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -11,6 +10,7 @@ from playwright.sync_api import Browser, expect
 from torch import nn
 from torch.nn import functional as F
 
+from eventually import eventually
 from lab import Lab, Notebook, alone, local_page
 from test_viewer_training import MAKE, made, told
 
@@ -209,17 +209,16 @@ def test_another_tab_shows_the_curve_and_the_weights_of_the_one_that_trains(
         expect(viewer.locator("[data-now]")).to_contain_text("step 24", timeout=20_000)
         viewer.get_by_role("tab", name="Network").click()
         expect(page.locator(maps).first).to_be_visible()
-        # The one that trains draws what is seen of it.
-        notebook.page.locator(".nbglcnn").last.scroll_into_view_if_needed()
-        own = notebook.page.locator(".nbglcnn").last.locator(maps.removeprefix(".nbglcnn "))
-        deadline = time.monotonic() + 60  # two pages draw on the same cores
-        while True:
+        mine = notebook.page.locator(".nbglcnn").last
+        own = mine.locator(maps.removeprefix(".nbglcnn "))
+
+        def alike() -> None:
+            mine.scroll_into_view_if_needed()  # the one that trains draws what is seen of it
             theirs, ours = ({*found.evaluate_all(drawn)} for found in (page.locator(maps), own))
-            if (len(theirs) > 1 and theirs == ours) or time.monotonic() > deadline:
-                break
-            page.wait_for_timeout(250)
-        assert len(theirs) > 1
-        assert {one[:80] for one in theirs - ours} == set()
+            assert len(theirs) > 1
+            assert {one[:80] for one in theirs - ours} == set()
+
+        eventually(page, alike)  # two pages draw on the same cores
         page.wait_for_timeout(5000)  # while it pauses nobody takes it for gone
         assert told(notebook, "[training.state, viewer._told_training.round]") == ["paused", 0]
         # It goes on while the other one trains, and says when it has ended.

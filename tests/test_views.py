@@ -320,7 +320,11 @@ def test_fingers_tap_hold_to_read_and_swipe_to_scroll(show: Callable[..., Views]
         try:
             for y, x in ((1, 2), (height - 1, width - 2)):
                 point = inside(large, (x + 0.5) / width, (y + 0.5) / height)
-                touch("touchStart" if y == 1 else "touchMove", point)
+                if y == 1:
+                    touch("touchStart", point)
+                    page.wait_for_timeout(500)  # held still for so long it reads
+                else:
+                    touch("touchMove", point)
                 expect(tip).to_contain_text(f"y {y}, x {x}", timeout=5000)
                 expect(tip).not_to_contain_text("…")
                 exact = float(values["encoder.4"][0, 5, y, x])

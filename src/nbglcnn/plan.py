@@ -372,7 +372,8 @@ class Plan:
     def gpu_bytes(self) -> int:
         """The most bytes that running it takes on the device: all its textures, and uniforms.
 
-        Weights and activations are both textures. All are made before the first run and kept.
+        Weights and activations are both textures. All are made before the first run and kept. The
+        statistics that a page shows take more: its status line counts them too.
         """
         return sum(texture.bytes for texture in self.header.textures) + self.header.uniform_bytes
 

@@ -54,18 +54,20 @@ const rest = () => ({
   setWeight: signal<((edit: WeightEdit) => void) | null>(null),
 });
 
-/** The last step's name. */
-const steps = new WeakMap<Signal<Moment>, string>();
+/** The last step's name, and what it made: what Python has changed since is no part of it. */
+const steps = new WeakMap<Signal<Moment>, readonly [step: string, made: string]>();
 
 /** Makes these the edits of now. Changes of one `step` that follow each other are undone together. */
 export function change(state: EditState, edits: readonly Edit[], step = ""): void {
   const before = state.edited.peek();
-  const joins = step !== "" && step === steps.get(state.edited);
-  steps.set(state.edited, step);
+  const after: Moment = { ...before, edits };
+  const [last, made] = steps.get(state.edited) ?? [];
+  const joins = step !== "" && step === last && JSON.stringify(before) === made;
+  steps.set(state.edited, [step, JSON.stringify(after)]);
   batch(() => {
     if (!joins) state.past.value = [...state.past.peek(), before].slice(-MOST_STEPS);
     state.future.value = [];
-    state.edited.value = { ...before, edits };
+    state.edited.value = after;
   });
 }
 

@@ -66,7 +66,11 @@ export function StatusLine() {
       )}
       <Bends part="Word" />
       <span class="nbg-space" />
-      {bytes > 0 && <span class="nbg-wide">{memory(bytes)} on the GPU</span>}
+      {bytes > 0 && (
+        <span class="nbg-wide" title="all textures, those of statistics too">
+          {memory(bytes)} on the GPU
+        </span>
+      )}
       {device !== null && (
         <span class="nbg-device" title={device.renderer}>
           {"WebGL 2 · "}
