@@ -50,8 +50,7 @@ import sys
 sys.path.insert(0, {str(TESTS)!r})
 import asyncio, nbglcnn, numpy as np
 from nbglcnn import Viewer, transforms
-from nbglcnn.viewer import reading
-reading.HELLO_S = 6.0  # a page that stands still for a while is not taken for none
+import patient
 from host_cells import Press, agree, agree_bent, agree_whole, attempt, hush, of_page, unhush
 from host_cells import agree_decoded, agree_drawn, agree_fed, agree_noise, agree_shown
 from viewer_models import autoencoder, pictures

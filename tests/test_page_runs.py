@@ -81,9 +81,7 @@ def test_a_long_run_leaves_the_page_free(gl: GlPage) -> None:
           ticks.push(performance.now());
           clearInterval(timer);
           const gaps = ticks.slice(1).map((t, i) => t - ticks[i]);
-          gaps.sort((a, b) => b - a);
-          // A page that isn't free stands still in each of the three runs.
-          return { infos, longest: gaps[2], total: ticks.at(-1) - ticks[0] };
+          return { infos, longest: Math.max(...gaps), total: ticks.at(-1) - ticks[0] };
         }""",
         session,
     )

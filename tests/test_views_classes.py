@@ -355,19 +355,15 @@ def test_twenty_thousand_names_leave_the_page_quick(
     before = page.evaluate("() => document.querySelectorAll('.nbglcnn *').length")
     took = page.evaluate(
         """async (names) => {
-          const took = [];
-          for (let k = 0; k < 3; k++) {
-            const start = performance.now();
-            views.state.classes.value = [...names];
-            await new Promise(requestAnimationFrame);
-            await new Promise((done) => setTimeout(done));
-            took.push(performance.now() - start);
-          }
-          return took;
+          const start = performance.now();
+          views.state.classes.value = names;
+          await new Promise(requestAnimationFrame);
+          await new Promise((done) => setTimeout(done));
+          return performance.now() - start;
         }""",
         LONG,
     )
-    assert np.median(took) < 1000
+    assert took < 1000
     winner = int(hooked(model, x)["1"][0].argmax())
     expect(page.locator(".nbg-top-row").first).to_contain_text(f"name {winner}")
     assert page.evaluate("() => document.querySelectorAll('.nbglcnn *').length") < before + 50

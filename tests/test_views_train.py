@@ -137,17 +137,15 @@ def test_many_steps_are_drawn_at_once_and_their_mean_is_one_of_many(
           const losses = Array.from({ length: 100_000 }, (_, k) => 1 / (1 + k / 100));
           losses[60_000] = NaN;
           const { progress } = views.state;
-          const took = [];
+          const begin = performance.now();
           for (let k = 0; k < 4; k++) {
-            const begin = performance.now();
             progress.value = { ...progress.value, losses: [...losses], step: 100_000 };
             await new Promise(requestAnimationFrame);
-            took.push(performance.now() - begin);
           }
-          return took;
+          return performance.now() - begin;
         }"""
     )
-    assert np.median(took) < 600
+    assert took < 2500
     expect(views.page.locator("[data-mean='1000']")).to_be_visible()
     label = views.page.locator(".nbg-losses [role=img]").first.get_attribute("aria-label") or ""
     losses = 1 / (1 + np.arange(99_000, 100_000) / 100)

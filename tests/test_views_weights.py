@@ -235,6 +235,7 @@ def test_a_drag_waits_for_the_numbers_of_its_last_edit(show: Show) -> None:
     drag(page, cell, 40, steps=40)
     edits = asked(page)
     # Nothing comes back here: it was not waited for longer than 0.4 s, and the last was sent.
+    assert 1 <= len(edits) <= 8
     times = [edit["time"] for edit in edits]
     assert all(after - before > 350 for before, after in pairwise(times[:-1]))
     start = float(conv.weight[0, 0, 1, 1].item())

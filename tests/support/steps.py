@@ -15,9 +15,9 @@ import onnx
 from IPython.display import display
 from onnx.reference import ReferenceEvaluator
 
+import patient  # noqa: F401
 from equal import assert_equal
 from nbglcnn import Viewer
-from nbglcnn.viewer import reading
 from onnx_models import model_of, node
 
 # A kernel's first cell. No torch, which takes seconds to import.
@@ -26,8 +26,6 @@ import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})
 from steps import *
 """
 TIMEOUT_S = 30.0  # of a read; one that ends because of a closed comm takes a fraction of it
-# A busy machine's page may take longer than 2 s to say hello; values of Python's are not asked for.
-reading.HELLO_S = 6.0
 _seeds = itertools.count(1000 * os.getpid(), 2)  # blobs that no page has from before
 
 

@@ -15,9 +15,8 @@ import numpy as np, torch, ipywidgets
 from torch import nn
 from IPython.display import display
 from nbglcnn import Viewer
-from nbglcnn.viewer import reading
+import patient
 from viewer_models import autoencoder, chain, hooked, pictures
-reading.HELLO_S = 6.0  # a page that stands still for a while is not taken for none
 """
 
 
