@@ -366,11 +366,3 @@ def test_a_class_has_its_own_rule_in_one_style_sheet() -> None:
                     sheets.setdefault(found[1], set()).add(sheet.as_posix())
     assert len(sheets) > 50
     assert not {name: where for name, where in sheets.items() if len(where) > 1}
-
-
-def test_a_long_file_says_why_it_is_one() -> None:
-    files = [*(ROOT / "src").rglob("*.py"), *FRONT_END.rglob("*.ts*"), *FRONT_END.rglob("*.css")]
-    long = {file: text for file in files if (text := file.read_text()).count("\n") > 400}
-    assert long
-    for file, text in long.items():
-        assert "Longer than 400 lines: " in text[:800], file.relative_to(ROOT)

@@ -148,20 +148,6 @@ def test_without_npm_the_error_says_what_to_install(checkout: Path) -> None:
         bundle(checkout, str(checkout))
 
 
-def test_the_bundles_stay_small() -> None:
-    static = ROOT / "src" / "nbglcnn" / "static"
-    assert (static / "widget.js").stat().st_size <= 280_000
-    for room in ROOMS:
-        most = 110_000 if room == "train" else 60_000  # which draws curves with uPlot
-        assert (static / f"{room}.js").stat().st_size <= most, room
-    assert (static / "runtime.js").stat().st_size <= 68_000
-    # All of it, without what trains, and with it.
-    assert (static / "page.js").stat().st_size <= 668_000
-    assert (static / "page_training.js").stat().st_size <= 820_000  # and teaches
-    # Pages keep one for each Viewer that they ever showed.
-    assert (static / "loader.js").stat().st_size <= 4_000
-
-
 def test_a_wheel_carries_the_bundles_shaders_and_types_and_nothing_else(tmp_path: Path) -> None:
     copied = tmp_path / "checkout"
     for name in ("src", "js", "scripts"):

@@ -3,8 +3,6 @@
 Here the format is written, and in `plan_layers.py` the layer table's records. TypeScript's types
 are generated from it (`js/src/plan.ts`), and `to_bytes`/`from_bytes` hold the only container code
 in Python; `plan_checks.py` has what a file is checked for.
-
-Longer than 400 lines: the schema is one file, from which TypeScript's types are made.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Session: runs a Plan on the machine's own OpenGL (EGL, no window).
-
-Longer than 400 lines: a quarter are the public docstrings.
-"""
+"""Session: runs a Plan on the machine's own OpenGL (EGL, no window)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
 // Python's client of a page's engine: says hello, gathers what the engine is to show, answers reads, tells how it goes.
-// Longer than 400 lines: what comes from Python and what the engine says meet in one order of steps.
 import type { AnyModel } from "@anywidget/types";
 import { effect } from "@preact/signals";
 import { type Buffer, bytesOf } from "../buffers.ts";

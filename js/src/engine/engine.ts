@@ -1,5 +1,4 @@
 // Runs a Plan in the page: device, session, Plan, weights, inputs, run loop and timing. It knows neither Python nor a view.
-// Longer than 400 lines: one class, since showing, editing, a lost context and a release wait for each other.
 import { batch } from "@preact/signals";
 import type { Edit } from "../edits.ts";
 import { compileAhead } from "../gl/ahead.ts";

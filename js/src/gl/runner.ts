@@ -1,5 +1,4 @@
 // Writes, runs and reads a Plan on the device, and survives the loss of its context. No pictures here.
-// Longer than 400 lines: one class, since a run, a commit, a lost context and a measurement wait for each other.
 import type { Pass, PlanHeader, Value } from "../plan.ts";
 import { Carries } from "./carries.ts";
 import { checkPlan } from "./check.ts";

@@ -1,5 +1,4 @@
 // Trains in the page: step after step between frames, with what is held out looked at now and then.
-// Longer than 400 lines: all that can happen to a training, one after the other, is one piece.
 import type { Stepped } from "../messages.ts";
 import { partsOf } from "../parts.ts";
 import type { TrainingActions, TrainingHost, TrainingProgress } from "../state/training.ts";

@@ -1,8 +1,4 @@
-"""Collects a Plan while operators lower themselves: values, weights, programs and passes.
-
-Longer than 400 lines: one class, all that an operator may ask for while it lowers itself, whose
-methods share the Plan in the making.
-"""
+"""Collects a Plan while operators lower themselves: values, weights, programs and passes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Convolutions: Conv and ConvTranspose, and what Gemm shares with them.
-
-Longer than 400 lines: Conv and ConvTranspose share their kernels, weights and limits.
-"""
+"""Convolutions: Conv and ConvTranspose, and what Gemm shares with them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The kernel's end of the comms: which pages are there, what each lacks, whose reply is whose.
-
-Longer than 400 lines: one class, since pages and requests change under one lock.
-"""
+"""The kernel's end of the comms: which pages are there, what each lacks, whose reply is whose."""
 
 from __future__ import annotations
 

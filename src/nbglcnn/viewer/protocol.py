@@ -3,7 +3,6 @@
 Traits carry small JSON only; everything large is a *blob*, named by content hash, that travels in
 parts of at most CHUNK bytes, one part a message. Receivers count parts and bytes and ask once again
 for what is missing. Every message is checked against its record; what doesn't fit is ignored.
-Longer than 400 lines: all messages stand in the one file that TypeScript's is made from.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""ONNX models: nodes are checked against their operators' schemas, then folded and keyed.
-
-Longer than 400 lines: the steps of reading a model, each of which needs what those before it know.
-"""
+"""ONNX models: nodes are checked against their operators' schemas, then folded and keyed."""
 
 from __future__ import annotations
 
