@@ -6,6 +6,7 @@ import json
 import os
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 from weakref import WeakSet
 
@@ -20,6 +21,7 @@ from nbglcnn.plan import Patch, Precision, Target
 from nbglcnn.report import Match, Report
 from nbglcnn.viewer import blocking, code, lifetime, marimo, protocol
 from nbglcnn.viewer.activations import Activations, as_asked, names_of
+from nbglcnn.viewer.comm_hooks import handle_without_hooks
 from nbglcnn.viewer.connection import CLOSED, Connection
 from nbglcnn.viewer.diagnosis import diagnosis
 from nbglcnn.viewer.editing import TOLD
@@ -123,6 +125,8 @@ class Viewer(Teaches, Mirrors):
         self.activations = Activations(self.network, self._reader)
         self.unbent = Activations(self.network, self._reader, unbent=True)
         if self.comm is not None:
+            handle = partial(lifetime.call, this, "_handle_msg")
+            handle_without_hooks(self.comm, handle)
             inboxes[self.comm.comm_id] = self._connection
             self.comm.on_close(lambda _: lifetime.call(this, "_closed_by_page"))
         self._take_place()
