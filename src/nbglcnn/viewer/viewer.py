@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import weakref
@@ -63,6 +64,9 @@ class Viewer(Teaches, Mirrors):
     # itself. As text: anywidget keeps widgets whose file it watches.
     _esm = code.CORE if os.environ.get("ANYWIDGET_HMR") else code.LOADER.read_text("utf-8")
     _code = traitlets.Dict(code.names(), read_only=True).tag(sync=True)
+
+    # For pages that have a widget's state and not its output.
+    _snapshot_url = traitlets.Unicode("", read_only=True).tag(sync=True)
 
     running = traitlets.Bool(False, read_only=True).tag(sync=True)
     runs_per_second = traitlets.Float(0.0, read_only=True).tag(sync=True)
@@ -397,7 +401,10 @@ class Viewer(Teaches, Mirrors):
             return bundle
         data, metadata = bundle
         try:
-            data["image/png"] = self._snapshot()
+            data["image/png"] = png = self._snapshot()
+            if marimo.is_comm(self.comm):
+                url = f"data:image/png;base64,{base64.b64encode(png).decode()}"
+                self.set_trait("_snapshot_url", url)
         except NbglcnnError as error:
             protocol.warn_once(f"no snapshot: {error}")
         return data, metadata
