@@ -1,6 +1,8 @@
 """A notebook of marimo in a real browser, typed and run cell by cell as a person does."""
 
 import os
+import re
+import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +11,8 @@ from typing import Any
 
 from playwright.sync_api import Page
 
+from browsers import serving
+from host_flows import SEED, TESTS
 from lab import Outputs
 from servers import PATIENCE_S, free_port, server
 
@@ -109,3 +113,55 @@ def running_marimo(folder: Path, python: Path) -> Iterator[str]:
     log = folder / "server.log"
     with server(command, f"{address}/health", log, environment, folder=folder):
         yield address
+
+
+EXPORTED = f"""
+import marimo
+
+app = marimo.App()
+
+
+@app.cell
+def _():
+    import sys
+
+    import marimo as mo
+
+    sys.path.insert(0, {str(TESTS)!r})
+    from nbglcnn import Viewer
+    from viewer_models import autoencoder, pictures
+
+    one, other = (Viewer(autoencoder({SEED}), pictures({SEED})) for _ in range(2))
+    mo.vstack([one, mo.ui.anywidget(other)])
+    return
+
+
+if __name__ == "__main__":
+    app.run()
+"""
+# Where an exported page has the files of marimo's front-end.
+CDN = re.compile(r"https://cdn\.jsdelivr\.net/npm/@marimo-team/frontend@[^/]+/dist")
+
+
+@contextmanager
+def exported_by_marimo(folder: Path, python: Path) -> Iterator[str]:
+    """The address of the page that `marimo export html` makes of a notebook with two Viewers."""
+    notebook, page = folder / "notebook.py", folder / "notebook.html"
+    notebook.write_text(EXPORTED)
+    command = [str(python), "-m", "marimo", "export", "html", str(notebook), "-o", str(page)]
+    environment = {**os.environ, "HOME": str(folder), "OMP_NUM_THREADS": "1"}
+    run = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    if run.returncode:
+        raise AssertionError(run.stderr)
+    code = "import marimo; print(marimo.__path__[0])"
+    found = subprocess.run([str(python), "-c", code], capture_output=True, text=True, check=True)
+    static = Path(found.stdout.strip()) / "_static"
+    files: dict[str, bytes] = {}
+
+    def find(path: str) -> bytes | None:
+        file = static / path.lstrip("/")
+        return files.get(path) or (file.read_bytes() if file.is_file() else None)
+
+    with serving(find) as address:
+        files["/"] = CDN.sub(address, page.read_text("utf-8")).encode()
+        yield f"{address}/"

@@ -14,8 +14,10 @@ import pytest
 from playwright.sync_api import Browser
 
 import hosts
+from host_environments import environment
 from host_flows import prepare
 from host_jupyter import JupyterHost
+from host_marimo import exported_by_marimo
 from hosts import FLOWS
 from lab import local_page, running_lab
 from nbglcnn.viewer import blocking, marimo
@@ -144,3 +146,26 @@ def test_in_marimo_a_background_task_leaves_the_queue_alone(requests: Any) -> No
     assert marimo.Pump.here(awaiting=False) is not None
     requests.runtime._kernel = None
     assert marimo.Pump.here(awaiting=False) is None
+
+
+@pytest.mark.sweep
+def test_a_page_that_marimo_exports_shows_the_snapshot(
+    tmp_path: Path, browser: Callable[[str], Browser]
+) -> None:
+    python = environment("marimo", hosts.MARIMO)
+    with (
+        exported_by_marimo(tmp_path, python) as address,
+        local_page(browser("llvmpipe")) as page,
+    ):
+        page.goto(address)
+        images = page.locator("marimo-anywidget figure img")
+        images.first.wait_for()
+        # One of a Viewer by itself, and one of a wrapped Viewer.
+        assert images.count() == 2
+        for k in range(2):
+            size = images.nth(k).evaluate(
+                "async image => (await image.decode(), image.naturalWidth)"
+            )
+            assert size > 200
+        text = page.locator("marimo-anywidget figcaption").first.text_content()
+        assert text == "Picture from the last run. Run the notebook to bring it to life."

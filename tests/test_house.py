@@ -237,8 +237,9 @@ PAGE_MAY_IMPORT = {
     "turning": {"messages", "state", "unknown"},
     "comm": {
         *("buffers", "code", "edits", "engine", "gl", "messages", "source", "sources", "state"),
-        *("status", "training", "unknown"),
+        *("snapshot", "status", "training", "unknown"),
     },
+    "snapshot": set(),
     "format": set(),
     "network": {"format", "plan"},
     "explain": {"network", "plan"},
@@ -266,7 +267,7 @@ PAGE_MAY_IMPORT = {
         *("arrays", "edits", "engine", "gl", "messages", "plan", "source", "sources", "state"),
         *("status", "teaching", "tensorfile", "training", "turning", "views"),
     },
-    "loader": {"buffers", "code", "messages", "widget"},
+    "loader": {"buffers", "code", "messages", "snapshot", "widget"},
     "runtime": {"arrays", "gl"},
     "plan": set(),
 }

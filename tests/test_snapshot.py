@@ -99,3 +99,10 @@ def test_a_vector_is_bars_negative_to_the_left_and_the_largest_where_not_all_fit
     assert np.flatnonzero(left.any(0)).max() < np.flatnonzero(right.any(0)).min()
     assert left.any(0).sum() == pytest.approx(2 * right.any(0).sum(), abs=2)
     assert np.flatnonzero(left.any(1)).max() < np.flatnonzero(right.any(1)).min()
+
+
+def test_outside_marimo_the_state_of_a_viewer_holds_no_picture() -> None:
+    viewer = Viewer(Signs(), RAMP)
+    data, _ = viewer._repr_mimebundle_()
+    assert data["image/png"].startswith(b"\x89PNG")
+    assert viewer.get_state()["_snapshot_url"] == ""

@@ -4,10 +4,13 @@ No notebook application is in the page. What the page's model sends is taken out
 Python sends is handed over, buffers in each form that hosts use; VS Code and Colab are no more.
 """
 
+import base64
+import io
 import time
 from collections.abc import Callable, Iterator
 
 import pytest
+from PIL import Image
 from playwright.sync_api import Frame
 
 from anyhost import PATIENCE_S, Frames
@@ -72,3 +75,54 @@ def test_a_module_lets_go_of_a_closed_viewer(
         assert time.monotonic() < end, "the model is kept alive"
         frame.page.wait_for_timeout(200)
         session.send("HeapProfiler.collectGarbage")
+
+
+STATIC_PAGE = "() => { Object.defineProperty(window, '__MARIMO_STATIC__', { value: {} }); }"
+
+
+def keep_snapshot(viewer: Viewer) -> None:
+    """Have the Viewer's state hold its snapshot, as in marimo."""
+    png = base64.b64encode(viewer.network.snapshot(0)).decode()
+    viewer.set_trait("_snapshot_url", f"data:image/png;base64,{png}")
+
+
+def test_a_page_without_python_shows_the_snapshot_and_asks_for_nothing(
+    frames: Callable[[int], list[Frame]], site: tuple[str, dict[str, bytes]], viewer: Viewer
+) -> None:
+    [frame] = frames(1)
+    frame.evaluate(STATIC_PAGE)
+    keep_snapshot(viewer)
+    Frames(viewer, [frame], site[0], "DataView")
+    image = frame.locator("figure img")
+    expected = Image.open(io.BytesIO(viewer.network.snapshot(0)))
+    size = (
+        "async image => { await image.decode(); return [image.naturalWidth, image.naturalHeight] }"
+    )
+    assert tuple(image.evaluate(size)) == expected.size
+    caption = frame.locator("figure figcaption").text_content()
+    assert caption == "Picture from the last run. Run the notebook to bring it to life."
+    assert frame.evaluate("() => window.host.take()") == []
+
+
+def test_a_page_without_python_and_snapshot_says_so(
+    frames: Callable[[int], list[Frame]], site: tuple[str, dict[str, bytes]], viewer: Viewer
+) -> None:
+    [frame] = frames(1)
+    frame.evaluate(STATIC_PAGE)
+    Frames(viewer, [frame], site[0], "DataView")
+    text = frame.evaluate("() => document.body.textContent.trim()")
+    assert text == "This page has no Python. Run the notebook to bring it to life."
+    assert frame.locator("img").count() == 0
+
+
+def test_while_python_does_not_answer_the_snapshot_is_there_until_the_view_comes(
+    frames: Callable[[int], list[Frame]], site: tuple[str, dict[str, bytes]], viewer: Viewer
+) -> None:
+    [frame] = frames(1)
+    keep_snapshot(viewer)
+    host = Frames(viewer, [frame], site[0], "DataView")
+    frame.locator("figure img").wait_for()
+    caption = frame.locator("figure figcaption").text_content()
+    assert caption == "Waiting for Python to send the Viewer’s code."
+    host.until(lambda: frame.query_selector(".nbglcnn canvas[data-drawn]") is not None)
+    assert frame.locator("figure img").count() == 0

@@ -3,6 +3,7 @@ import type { AnyModel, InitializeProps, RenderProps } from "@anywidget/types";
 import type { Buffer } from "./buffers.ts";
 import { codeOf, moduleOf, takeCode } from "./code.ts";
 import type { FromPage, Part } from "./messages.ts";
+import { SNAPSHOT_ALT, SNAPSHOT_CAPTION } from "./snapshot.ts";
 import type createWidget from "./widget.ts";
 
 /*
@@ -50,6 +51,25 @@ async function load(
   }
 }
 
+/** marimo's exported pages have no Python, and this name. */
+const hasPython = (): boolean => !("__MARIMO_STATIC__" in globalThis);
+
+/** What stands in a view's place: words, and the snapshot that the host has kept of the Viewer. */
+function placeholder(model: AnyModel, words: string): Node | string {
+  const url: unknown = model.get("_snapshot_url");
+  if (words === "" || typeof url !== "string" || !url.startsWith("data:image/png;")) return words;
+  const [figure, image, caption] = ["figure", "img", "figcaption"].map((name) =>
+    document.createElement(name),
+  ) as [HTMLElement, HTMLImageElement, HTMLElement];
+  figure.style.margin = "0";
+  image.style.maxWidth = "100%";
+  image.alt = SNAPSHOT_ALT;
+  image.src = url;
+  caption.textContent = words;
+  figure.append(image, caption);
+  return figure;
+}
+
 /** Called once for each model, as anywidget's interface has it. */
 export default () => {
   const views = new Set<() => void>();
@@ -62,6 +82,11 @@ export default () => {
   return {
     /** Ends before the code is here, so that views can say what they wait for. */
     initialize({ model, signal }: InitializeProps): () => void {
+      if (!hasPython()) {
+        const caption = model.get("_snapshot_url") ? SNAPSHOT_CAPTION : "This page has no Python.";
+        say(`${caption} Run the notebook to bring it to life.`);
+        return () => undefined;
+      }
       const closing = new AbortController();
       let dispose = (): void => undefined;
       const close = (): void => {
@@ -91,7 +116,7 @@ export default () => {
       let remove: (() => void) | undefined;
       const show = (): void => {
         if (widget === undefined) {
-          props.el.textContent = words;
+          props.el.replaceChildren(placeholder(props.model, words));
           return;
         }
         views.delete(show);

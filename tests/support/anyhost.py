@@ -78,7 +78,7 @@ class Frames:
         self.frames = frames
         self.outgoing: list[tuple[Any, list[str]]] = []
         self.connection._send_raw = self.send
-        names = ("colormap", "color_range", "_code", "_source")
+        names = ("colormap", "color_range", "_code", "_source", "_snapshot_url")
         traits = {name: getattr(viewer, name) for name in names}
         for frame in frames:
             frame.evaluate(HOST, [f"{static}/static/loader.js", traits, form])

@@ -2,6 +2,7 @@
 // say "Error displaying widget". It looks into the notebook's own widget state first, where this puts the snapshot
 // that the output has beside the view. In an application that keeps its notebook to itself nothing is done.
 import type { AnyModel } from "@anywidget/types";
+import { SNAPSHOT_ALT, SNAPSHOT_CAPTION } from "../snapshot.ts";
 import { at } from "../unknown.ts";
 
 const VIEW = "application/vnd.jupyter.widget-view+json";
@@ -81,11 +82,10 @@ function joined(text: unknown): string {
 }
 
 function shown(png: string): Json {
-  const alt = "the network's input, some feature maps and its output as they were last";
   const value =
-    `<figure class="${MARK}" style="margin:0"><img alt="${alt}" style="max-width:100%" ` +
+    `<figure class="${MARK}" style="margin:0"><img alt="${SNAPSHOT_ALT}" style="max-width:100%" ` +
     `src="data:image/png;base64,${png.replace(/\s/g, "")}"/>` +
-    "<figcaption><b>Picture from the last run.</b> Run the cell to bring it to life.</figcaption></figure>";
+    `<figcaption><b>${SNAPSHOT_CAPTION}</b> Run the cell to bring it to life.</figcaption></figure>`;
   return {
     model_name: "HTMLModel",
     model_module: "@jupyter-widgets/controls",

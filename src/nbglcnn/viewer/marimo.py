@@ -66,6 +66,11 @@ class Pump:
         return True
 
 
+def is_comm(comm: object) -> bool:
+    """Whether a comm is marimo's: its exported pages keep a widget's state, and no MIME bundle."""
+    return type(comm).__module__.partition(".")[0] == "marimo"
+
+
 def is_twin(name: str, content: Any) -> bool:
     """Whether a Pump has handed out this message to this comm already; told once for each."""
     taken = _taken.get(name)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 from weakref import WeakSet
 
@@ -20,6 +22,7 @@ from nbglcnn.plan import Patch, Precision, Target
 from nbglcnn.report import Match, Report
 from nbglcnn.viewer import blocking, code, lifetime, marimo, protocol
 from nbglcnn.viewer.activations import Activations, as_asked, names_of
+from nbglcnn.viewer.comm_hooks import handle_without_hooks
 from nbglcnn.viewer.connection import CLOSED, Connection
 from nbglcnn.viewer.diagnosis import diagnosis
 from nbglcnn.viewer.editing import TOLD
@@ -61,6 +64,9 @@ class Viewer(Teaches, Mirrors):
     # itself. As text: anywidget keeps widgets whose file it watches.
     _esm = code.CORE if os.environ.get("ANYWIDGET_HMR") else code.LOADER.read_text("utf-8")
     _code = traitlets.Dict(code.names(), read_only=True).tag(sync=True)
+
+    # For pages that have a widget's state and not its output.
+    _snapshot_url = traitlets.Unicode("", read_only=True).tag(sync=True)
 
     running = traitlets.Bool(False, read_only=True).tag(sync=True)
     runs_per_second = traitlets.Float(0.0, read_only=True).tag(sync=True)
@@ -123,6 +129,8 @@ class Viewer(Teaches, Mirrors):
         self.activations = Activations(self.network, self._reader)
         self.unbent = Activations(self.network, self._reader, unbent=True)
         if self.comm is not None:
+            handle = partial(lifetime.call, this, "_handle_msg")
+            handle_without_hooks(self.comm, handle)
             inboxes[self.comm.comm_id] = self._connection
             self.comm.on_close(lambda _: lifetime.call(this, "_closed_by_page"))
         self._take_place()
@@ -393,7 +401,10 @@ class Viewer(Teaches, Mirrors):
             return bundle
         data, metadata = bundle
         try:
-            data["image/png"] = self._snapshot()
+            data["image/png"] = png = self._snapshot()
+            if marimo.is_comm(self.comm):
+                url = f"data:image/png;base64,{base64.b64encode(png).decode()}"
+                self.set_trait("_snapshot_url", url)
         except NbglcnnError as error:
             protocol.warn_once(f"no snapshot: {error}")
         return data, metadata

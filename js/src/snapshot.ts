@@ -1,0 +1,5 @@
+// What stands beside the picture of a Viewer that has no Python.
+
+export const SNAPSHOT_ALT =
+  "the network's input, some feature maps and its output as they were last";
+export const SNAPSHOT_CAPTION = "Picture from the last run.";
