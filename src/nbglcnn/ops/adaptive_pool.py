@@ -28,6 +28,7 @@ KERNEL = Kernel(
 )  # fmt: skip
 LARGEST, MEAN, PLACE = range(3)  # adaptive_pool.glsl's KIND
 KIND_OF = {"AdaptiveMaxPool": LARGEST, "AdaptiveAveragePool": MEAN}
+MOST_AT_ONCE = 4096  # pixels of a share that one pass goes through; else axis by axis
 MOST_PRODUCT = 2**30  # of an axis and its shares: shares.glsl multiplies them
 
 
@@ -83,10 +84,10 @@ def _draw(b: Builder, node: Node) -> None:
     x, kind = b.tensor(node.inputs[0]), KIND_OF[node.op]
     size, places = (three(sides, 1) for sides in (b.shape(node.inputs[0])[2:], _places(node)))
     pooled = x
-    if windows_problem(size, places) is None:
+    if math.prod(map(longest, size, places)) <= MOST_AT_ONCE:
         pooled = _pooled(b, x, kind, size, places)
     else:
-        # One axis after the other: thousands of rounds of a fragment instead of their product.
+        # One axis after the other: hundreds of rounds of a fragment instead of their product.
         for axis in (2, 1, 0):
             made = (*size[:axis], *places[axis:])
             pooled = _pooled(b, pooled, kind, (*size[: axis + 1], *places[axis + 1 :]), made)

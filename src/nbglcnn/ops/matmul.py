@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from nbglcnn.errors import UnsupportedModel
 from nbglcnn.graph import Node
 from nbglcnn.layout import NCHW
 from nbglcnn.lowering.builder import Builder, Tensor

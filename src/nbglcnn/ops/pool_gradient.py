@@ -202,10 +202,11 @@ def _lower(b: Builder, node: Node) -> None:
     if adaptive:
         index = indices_of(b, x, spatial, places)
     else:
-        names = ("kernel_shape", "strides", "dilations", "pads")
-        kernel_shape, *sides, before = (integers(node, name, ()) for name in names)
-        pooled = b.shape(node.inputs[1])
-        window = Window(kernel_shape, *sides, before, before, pooled[2:])
+        pooled, sides = b.shape(node.inputs[1]), len(shape) - 2
+        window = Window(
+            kernel[-sides:], strides[-sides:], dilations[-sides:], begins[-sides:],
+            begins[-sides:], pooled[2:],
+        )  # fmt: skip
         index = indices_in_map(b, x, window, shape[2:], nchw_of(pooled))
     reached = _reached(b, node)
     if too_long(math.prod(layout.block) * (_ALONE + rounds(*reached))):
