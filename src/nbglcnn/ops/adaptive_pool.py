@@ -60,6 +60,7 @@ def _shapes(facts: Facts, node: Node) -> Sequence[Shape]:
 
 
 def _problem(facts: Facts, node: Node) -> str | None:
+    """Maps, lines and volumes."""
     shape, places = facts.shape(node.inputs[0]), _places(node)
     spatial = shape[2:]
     if len(spatial) not in (1, 2, 3) or len(places) != len(spatial) or min(places) < 1:

@@ -11,6 +11,7 @@ from math import prod
 from typing import Any
 
 from nbglcnn.load.passes.algebra import DOMAIN
+from nbglcnn.load.torch.words import STANDS_FOR
 
 FLOAT, INT64 = 1, 7  # TensorProto's
 MOST_EVEN = 4096  # pixels of a window; a larger one is joined axis by axis, and its gradient too
@@ -44,6 +45,49 @@ def pool_adaptively(program: Any) -> None:
                 pool.mean()
             else:
                 pool.largest()
+
+
+def written_out(program: Any) -> Any:
+    """The same with slices that ONNX has; None where there is no such pool, or places are read."""
+    import torch
+
+    aten = torch.ops.aten
+    largest = {
+        aten.adaptive_max_pool1d.default,
+        aten.adaptive_max_pool2d.default,
+        aten.adaptive_max_pool3d.default,
+    }
+    volumes = {aten.adaptive_avg_pool3d.default, aten._adaptive_avg_pool3d.default}
+    found = [node for node in program.graph.nodes if node.target in largest | volumes]
+    places = [user for node in found if node.target in largest for user in node.users]
+    if not found or any(user.args[1] == 1 and user.users for user in places):
+        return None
+
+    def means(x: torch.Tensor, output_size: Sequence[int]) -> torch.Tensor:
+        found: torch.Tensor = _by_slices(x, output_size, torch.mean)
+        return found
+
+    def maxima(x: torch.Tensor, output_size: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
+        values = _by_slices(x, output_size, torch.amax)
+        return values, torch.full_like(values, -1, dtype=torch.int64)
+
+    rules = {**dict.fromkeys(largest, maxima), **dict.fromkeys(volumes, means)}
+    return program.run_decompositions(rules)
+
+
+def _by_slices(x: Any, output_size: Sequence[int], join: Callable[..., Any]) -> Any:
+    """Windows from floor(i·n/m) to ceil((i+1)·n/m), one dimension after the other."""
+    import torch
+
+    first = x.ndim - len(output_size)
+    for dim, parts in enumerate(output_size, first):
+        size = x.shape[dim]
+        windows = [
+            x.narrow(dim, i * size // parts, -(-(i + 1) * size // parts) - i * size // parts)
+            for i in range(parts)
+        ]
+        x = torch.cat([join(window, dim, keepdim=True) for window in windows], dim)
+    return x
 
 
 class _Pool:
@@ -125,17 +169,21 @@ class _Pool:
             x = self._call(aten.unsqueeze.default, (x, 0), [1, *shape], x.meta["val"].dtype)
             shape = [1, *shape]
         made_shape = [*shape[:2], *places]
-        node = symbolic(self.graph, domain, name, [x], attributes, types, [made_shape] * len(types))
-        dtypes = [torch.float32, torch.int64]
-        empty = [self._empty(made_shape, dtype) for dtype in dtypes[: len(types)]]
-        node.meta = {**self.node.meta, "val": empty}
+        made = symbolic(
+            self.graph, domain, name, [x], attributes, types, [made_shape] * len(types),
+            node=self.node,
+        )  # fmt: skip
+        kinds = [torch.float32, torch.int64]
+        empty = [self._empty(made_shape, kind) for kind in kinds[: len(types)]]
+        made.meta = {**self.node.meta, "val": empty if len(types) > 1 else empty[0]}
         found = []
         for number, one in enumerate(empty):
-            output = self.graph.call_function(operator.getitem, (node, number))
-            output.meta = {**self.node.meta, "val": one}
+            output = made
+            if len(types) > 1:
+                output = self.graph.call_function(operator.getitem, (made, number))
+                output.meta = {**self.node.meta, "val": one}
             if alone:
-                arguments = (output, 0)
-                output = self._call(aten.squeeze.dim, arguments, made_shape[1:], one.dtype)
+                output = self._call(aten.squeeze.dim, (output, 0), made_shape[1:], one.dtype)
             found.append(output)
         return found
 
@@ -161,21 +209,26 @@ def symbolic(
     attributes: dict[str, list[int]],
     types: list[int],
     shapes: list[list[int]],
+    *,
+    node: Any,
     version: int = 18,
 ) -> Any:
-    """A node of a traced program as torch.onnx.ops.symbolic_multi_out makes one."""
+    """What stands for `node`, as torch.onnx.ops.symbolic and symbolic_multi_out make one."""
     import torch
     from torch.onnx.ops import _symbolic_impl
 
     encoded = _symbolic_impl.EncodedAttrs.from_dict({**attributes})
+    several = len(types) > 1
     options: dict[str, Any] = {
-        "shapes": shapes,
-        "metadata_props_keys": [],
-        "metadata_props_values": [],
+        **({"shapes": shapes} if several else {"shape": shapes[0]}),
+        "metadata_props_keys": [STANDS_FOR],
+        "metadata_props_values": [node.target._schema.name.rpartition("::")[2]],
         "domain": domain,
         "version": 1 if domain else version,
     }
     for field in ("keys", "types", "pos", "ints", "floats", "strs"):
         options[f"attr_{field}"] = getattr(encoded, f"attr_{field}")
-    target = torch.ops.onnx_symbolic._symbolic_multi_out.default
-    return graph.call_function(target, (inputs, name, types), options)
+    known = torch.ops.onnx_symbolic
+    target = known._symbolic_multi_out.default if several else known._symbolic.default
+    arguments = (inputs, name, types if several else types[0])
+    return graph.call_function(target, arguments, options)

@@ -39,14 +39,16 @@ def unpool_by_windows(program: Any) -> None:
         with graph.inserting_before(node):
             # The exporter's indices count within a map; those of ONNX in the whole tensor.
             shapes = [list(pool.meta["val"][0].shape)] * 2
-            both = symbolic(graph, "", "MaxPool", [pooled], window, [FLOAT, INT64], shapes)
+            both = symbolic(
+                graph, "", "MaxPool", [pooled], window, [FLOAT, INT64], shapes, node=pool
+            )
             both.meta = {**node.meta, "val": list(pool.meta["val"])}
             places = graph.call_function(operator.getitem, (both, 1))
             places.meta = {**node.meta, "val": pool.meta["val"][1]}
             shape = [list(node.meta["val"].shape)]
-            all_of_it = symbolic(graph, "", "MaxUnpool", [x, places], window, [FLOAT], shape)
-            all_of_it.meta = {**node.meta, "val": [node.meta["val"]]}
-            result = graph.call_function(operator.getitem, (all_of_it, 0))
+            result = symbolic(
+                graph, "", "MaxUnpool", [x, places], window, [FLOAT], shape, node=node
+            )
             result.meta = dict(node.meta)
         node.replace_all_uses_with(result)
         graph.erase_node(node)
