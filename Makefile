@@ -36,7 +36,7 @@ fuzz:
 
 # what make test has a part of: a fault at every call of WebGL on SwiftShader too, a kernel's death after every message,
 # each operator's cases on both renderers and cut into strips, every operator set, the numbers of 60 random networks and of whole architectures, hundreds of
-# random networks' receptive fields, extreme inputs of each module and function, threads, every view of eight networks
+# random networks' receptive fields, gradients of every operator at a dozen sizes, extreme inputs of each module and function, threads, every view of eight networks
 # at six widths (15 minutes of it), the tour and two files of notebooks on SwiftShader too
 sweep:
 	@$(PYTHON) scripts/setup.py --tests

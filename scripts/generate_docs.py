@@ -10,7 +10,7 @@ from nbglcnn.load.bounds import MAX_RANK
 from nbglcnn.load.draft import OPSET
 from nbglcnn.load.onnx.model import OLDEST
 from nbglcnn.load.passes.decompose import DECOMPOSITIONS
-from nbglcnn.ops import FAMILIES, OPERATORS
+from nbglcnn.ops import FAMILIES, OPERATORS, adaptive_pool
 from nbglcnn.ops.operator import Operator, anything, no_reason, no_slope
 from nbglcnn.tables import table
 
@@ -42,6 +42,17 @@ fixed shapes), passed on local OpenGL and in Chromium on SwiftShader and llvmpip
 {passed} of {cases}. `make conformance` runs them; what cannot run is refused with a reason.
 """
 
+OWN_TEXT = """\
+## Adaptive pools, which ONNX doesn't have
+
+`nn.AdaptiveAvgPool1d`, `2d`, `3d`, `nn.AdaptiveMaxPool1d`, `2d`, `3d` and
+`interpolate(mode="area")` cut a map into shares that may overlap. Where they differ in size, or are
+large, these are operators of nbglcnn's own, one pass and one layer each; those of the whole map and
+of equal windows are the pools and reductions above. An ONNX file that PyTorch has written has
+gathers and means instead.
+
+"""
+
 DECOMPOSED_TEXT = """\
 ## Computed while loading, or by others
 
@@ -65,7 +76,10 @@ def text() -> str:
     others = sorted({*counts, *DECOMPOSITIONS} - set(OPERATORS))
     rows = [(_link(name), _cases(name, counts)) for name in others]
     decomposed = table(("operator", "cases"), rows, "markdown")
-    return "\n".join([top, *families, f"{DECOMPOSED_TEXT}{decomposed}\n"])
+    own = [(one.name, one.doc, _limits(one), _gradient(one)) for one in adaptive_pool.OPERATORS]
+    owned = table(("operator", "what it does", "limits", "gradient"), own, "markdown")
+    parts = [top, *families, f"{OWN_TEXT}{owned}\n", f"{DECOMPOSED_TEXT}{decomposed}\n"]
+    return "\n".join(parts)
 
 
 def _family(family: ModuleType, counts: Mapping[str, list[int]]) -> str:

@@ -23,10 +23,7 @@ from page import GlPage
 
 LOADED = [item for item in ITEMS if item.name not in REFUSED]
 TOGETHER = 12
-# Its places are read, so that other adaptive pools beside it would not be taken apart.
-ALONE = [item for item in LOADED if item.name == "F.adaptive_max_pool1d_with_indices"]
-OTHER = [item for item in LOADED if item not in ALONE]
-PARTS = [ALONE, *(OTHER[k : k + TOGETHER] for k in range(0, len(OTHER), TOGETHER))]
+PARTS = [LOADED[k : k + TOGETHER] for k in range(0, len(LOADED), TOGETHER)]
 Runs = Callable[[tuple[np.ndarray, ...]], dict[str, np.ndarray]]
 
 

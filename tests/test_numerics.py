@@ -190,3 +190,18 @@ def test_a_batch_norm_that_gets_variance_0_later_leaves_the_convolution() -> Non
         assert np.isinf(expected).any() == (variance == 0)
         assert_equal(viewer.output, expected, name=f"variance {variance}")
     viewer.close()
+
+
+class Angles(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.fft.fft2(x).angle()
+
+
+def test_angles_of_a_spectrum_are_pytorchs_but_for_whole_turns() -> None:
+    """Where a number is real but for rounding, and negative, its angle is π or −π."""
+    torch.manual_seed(0)
+    x = torch.randn(2, 3, 16, 12)
+    with nbglcnn.Session(nbglcnn.compile(Angles(), x)) as session:
+        found = session.run(x.numpy())["output"]
+    apart = np.abs(found - Angles()(x).numpy())
+    np.testing.assert_allclose(np.minimum(apart, 2 * np.pi - apart), 0, atol=1e-4)

@@ -213,12 +213,12 @@ def test_captions_use_the_fields_short_names() -> None:
 
 def test_shapes_and_axes_are_settings_among_operands() -> None:
     resize = nn.Upsample(scale_factor=2)
-    layers = nbglcnn.compile(nn.Sequential(resize, nn.AdaptiveMaxPool2d(1)), NUMBERS).layers
+    layers = nbglcnn.compile(nn.Sequential(resize, nn.AdaptiveAvgPool2d(1)), NUMBERS).layers
     assert [[one.kind for one in layer.operands] for layer in layers] == [
         ["value", "omitted", "omitted", "setting"],
         ["value", "setting"],
     ]
-    assert [layer.explains for layer in layers] == ["resampling", "max pool"]
+    assert [layer.explains for layer in layers] == ["resampling", "mean pool"]
 
 
 # What stands on cards and buttons, and happens to be an operator's name as well.

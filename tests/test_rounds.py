@@ -13,6 +13,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import nbglcnn
+from gradients import assert_gradients
 from nbglcnn import Session, UnsupportedOperator
 
 MANY = 6000  # indices: llvmpipe's loops of 16 elements end after 4,096
@@ -47,6 +48,31 @@ def test_many_updates_are_all_written(reduction: str) -> None:
         places[MANY // 2 :] = places[: MANY // 2]  # in two passes, and both count
     arrays = (data, places[:, None], updates)
     matches(node("ScatterND", arrays, reduction=reduction), arrays)
+
+
+@pytest.mark.parametrize("named", [1, 2, 3])
+def test_many_updates_of_places_named_by_several_indices_are_all_written(named: int) -> None:
+    """The loop over a row's indices goes round once more to end, for each row."""
+    random = np.random.default_rng(11)
+    shape = (14, 13, 3, 2)
+    data, updates = (
+        random.random(shape, np.float32),
+        random.random((4000, *shape[named:]), np.float32),
+    )
+    places = np.stack([random.integers(0, n, 4000) for n in shape[:named]], -1)
+    arrays = (data, places, updates)
+    matches(node("ScatterND", arrays, reduction="add"), arrays)
+
+
+@pytest.mark.parametrize("side", [17, 41])
+def test_the_gradient_of_a_pool_of_many_windows_over_each_pixel(side: int) -> None:
+    torch.manual_seed(12)
+    assert_gradients(nn.MaxPool2d(side, 1, side // 2), torch.randn(2, 3, 48, 40))
+
+
+def test_the_gradient_of_a_convolution_of_uneven_groups_over_a_tall_map() -> None:
+    torch.manual_seed(13)
+    assert_gradients(nn.Conv2d(6, 3, (3, 1), groups=3), torch.randn(40, 6, 130, 2))
 
 
 def test_many_updates_along_an_axis_are_all_written() -> None:
@@ -112,6 +138,8 @@ def test_a_long_sum_of_a_computed_matrix_is_added_up_in_several_passes() -> None
             r"\(5, 5\) times the channels of a group has 15,050 elements; at most 15,000",
         ),
         (nn.MaxPool2d((300, 301), 1), (1, 1, 301, 301), "has 90,300 elements; at most 60,000"),
+        (nn.AvgPool2d((20_000, 2), 1), (1, 1, 20_001, 3), "would go round 80,001 times"),
+        (nn.Conv2d(3, 6, 75, groups=3), (1, 3, 77, 77), "would go round 68,104 times"),
     ],
 )  # fmt: skip
 def test_what_is_too_much_for_one_fragment_is_refused_with_numbers(
@@ -214,3 +242,5 @@ def test_what_lies_outside_stays_so_where_rows_are_mixed_before_columns() -> Non
 def test_mixtures_of_too_many_places_are_refused_with_numbers() -> None:
     with pytest.raises(UnsupportedOperator, match="mixes 16,000 places of an axis into one"):
         nbglcnn.compile(Shrunk("bilinear", (1, 1)), torch.rand(1, 1, 8000, 2))
+    with pytest.raises(UnsupportedOperator, match=r"mixes 7,000 places .* at most 4,999"):
+        nbglcnn.compile(Shrunk("bilinear", (2, 2)), torch.rand(1, 1, 7000, 2))

@@ -462,6 +462,38 @@ def test_a_phase_has_its_whole_filter_at_the_border_too_and_both_pictures_agree(
     assert found["said"].startswith(f"the same {4 - outside} product")
 
 
+class Uneven(nn.Module):
+    """Pools whose windows overlap and differ in size."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(1, 3, 1)
+        self.mean, self.most = nn.AdaptiveAvgPool2d((3, 5)), nn.AdaptiveMaxPool2d((4, 3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.first(x)
+        return self.mean(x).mean() + self.most(x)
+
+
+def test_of_an_uneven_pool_the_window_of_each_pixel_is_shown(show: Callable[..., Views]) -> None:
+    torch.manual_seed(7)
+    model, x = Uneven().eval(), torch.randn(2, 1, 11, 13)
+    values = hooked(model, x.numpy())
+    views = show(nbglcnn.compile(model, x), x.numpy())
+    views.set(tab="layer", section="explain", example=1)
+    random = np.random.default_rng(3)
+    for layer in ("mean", "most"):
+        for channel, y, x_ in places(values[layer], random)[:8]:
+            shown = explained(views.page, layer, [channel, y, x_])
+            sides = zip((y, x_), (11, 13), values[layer].shape[2:], strict=True)
+            rows, columns = (slice(i * n // m, -(-(i + 1) * n // m)) for i, n, m in sides)
+            window = values["first"][1, channel, rows, columns].ravel()
+            inside = [one for one, _ in shown["window"]]
+            np.testing.assert_allclose(inside, window, rtol=1e-5, atol=1e-5)
+            value, _ = shown["value"]
+            assert value == near(float(window.mean() if layer == "mean" else window.max()))
+
+
 class Reaching(nn.Module):
     """Layers that widen what a pixel depends on, each in its way, with a skip and a larger map."""
 

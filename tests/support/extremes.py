@@ -404,11 +404,6 @@ class Counted(nn.Module):
 
 # What doesn't load, each of them with an error of ours.
 REFUSED = (
-    *(
-        "F.adaptive_avg_pool3d",
-        "F.adaptive_max_pool2d_with_indices",
-        "F.adaptive_max_pool3d_with_indices",
-    ),
     *("F.conv_tbc", "F.cross_entropy", "F.ctc_loss", "F.embedding_bag", "F.fractional_max_pool2d"),
     *(
         "F.fractional_max_pool2d_with_indices",
@@ -424,7 +419,6 @@ REFUSED = (
     ),
     *(
         "F.rrelu_",
-        "nn.AdaptiveAvgPool3d",
         "nn.AdaptiveLogSoftmaxWithLoss",
         "nn.CTCLoss",
         "nn.CrossEntropyLoss",

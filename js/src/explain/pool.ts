@@ -1,7 +1,15 @@
 // Which numbers a pool looks at for one of its own, and what becomes of them.
 import type { Layer } from "../plan.ts";
 import { coordinates, element, type Tensor } from "./tensor.ts";
-import { type Line, type Lines, type State, slidingLines, stateOf } from "./window.ts";
+import {
+  isAdaptive,
+  type Line,
+  type Lines,
+  type State,
+  shareLines,
+  slidingLines,
+  stateOf,
+} from "./window.ts";
 
 export interface Pooled {
   readonly kind: "max" | "mean" | "sum";
@@ -27,8 +35,7 @@ export function pool(layer: Layer, x: Tensor, index: number): Pooled | null {
   const at = coordinates(layer.output_shape, index);
   const spatial = x.shape.slice(2);
   if (kind === undefined || spatial.length < 1 || spatial.length > 2) return null;
-  const global = layer.window.kernel.length === 0;
-  const lines = global ? whole(spatial) : slidingLines(layer.window, spatial, at);
+  const lines = linesOf(layer, spatial, at);
   if (lines === null) return null;
   const [image = 0, channel = 0] = at;
   const across = spatial.at(-1) ?? 1;
@@ -48,6 +55,12 @@ export function pool(layer: Layer, x: Tensor, index: number): Pooled | null {
   const divisor = kind === "sum" ? 1 : count;
   const value = kind === "max" ? (cells[winner]?.input ?? -Infinity) : sum / divisor;
   return { kind, lines, cells, winner, sum, divisor, value };
+}
+
+function linesOf(layer: Layer, spatial: readonly number[], at: readonly number[]): Lines | null {
+  if (isAdaptive(layer)) return shareLines(spatial, layer.output_shape.slice(2), at);
+  if (layer.window.kernel.length === 0) return whole(spatial);
+  return slidingLines(layer.window, spatial, at);
 }
 
 /** The first largest; a NaN is larger than any number, as in PyTorch. */

@@ -1,5 +1,5 @@
 // Where a window lies over a map: the rows and columns that its taps read, in the input or outside of it.
-import type { Window } from "../plan.ts";
+import type { Layer, Window } from "../plan.ts";
 import { REPEATED, repeats } from "./repeated.ts";
 
 /** "padding": outside the map. "inserted": between two of its pixels, where a transposed convolution has zeros. */
@@ -98,6 +98,31 @@ export function slidingLines(
           };
     })
   );
+}
+
+/** Whether each place of a layer's output joins a share of the map, and the shares may differ in size. */
+export const isAdaptive = ({ attributes }: Layer): boolean => Array.isArray(attributes.output_size);
+
+/** What an adaptive pool reads for an output at these coordinates: the share of the map that this place of so many has. */
+export function shareLines(
+  spatial: readonly number[],
+  places: readonly number[],
+  at: readonly number[],
+): Lines | null {
+  if (spatial.length < 1 || spatial.length > 2 || places.length !== spatial.length) return null;
+  const along = (axis: number, output: number): Line[] => {
+    const [size, count] = [spatial.at(axis) ?? 1, places.at(axis) ?? 1];
+    const from = Math.floor((output * size) / count);
+    const end = Math.ceil(((output + 1) * size) / count);
+    return Array.from({ length: end - from }, (_, tap) => ({
+      tap,
+      at: from + tap,
+      state: "input",
+    }));
+  };
+  const [y, x] = pixelOf(at);
+  const single: Line = { tap: 0, at: 0, state: "input" };
+  return { rows: spatial.length > 1 ? along(-2, y) : [single], columns: along(-1, x) };
 }
 
 /** The same for a transposed convolution: the flipped kernel over the map with zeros inserted. */

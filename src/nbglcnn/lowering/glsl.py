@@ -17,6 +17,24 @@ DIVIDED = 2**20  # prelude.glsl's over() is exact up to here
 ROUNDS = 60_000
 
 
+def rounds(*lengths: int) -> int:
+    """How often loops inside each other go round altogether, the outermost first.
+
+    Each goes round once more, to find that it has ended, and that counts in llvmpipe's limit too.
+    """
+    found = 0
+    for length in reversed(lengths):
+        found = 1 + length * (1 + found)
+    return found
+
+
+def too_long(turns: int) -> str | None:
+    """Why a fragment has no time for loops that go round so often; None where it has."""
+    if turns <= ROUNDS:
+        return None
+    return f"its loops would go round {turns:,} times in a fragment; at most {ROUNDS:,}"
+
+
 @cache
 def shader(name: str) -> str:
     """The text of one file in nbglcnn/shaders."""

@@ -1,6 +1,7 @@
 """All operators, one file per family. Nothing outside this folder knows what an operator does."""
 
 from nbglcnn.ops import (
+    adaptive_pool,
     broadcast,
     cast,
     concat,
@@ -48,11 +49,11 @@ FAMILIES = (
     sort,
     unpool,
 )
-OWN_FAMILIES = (conv_gradient, own, pool_gradient, sample_gradient, variance)
+OWN_FAMILIES = (adaptive_pool, conv_gradient, own, pool_gradient, sample_gradient, variance)
 OPERATORS: dict[str, Operator] = {
     operator.name: operator for family in FAMILIES for operator in family.OPERATORS
 }
-# Those of nbglcnn's own that gradients need, in the domain of that name: no file can have them.
+# Those of nbglcnn's own, in the domain of that name: no file can have them. Gradients need most.
 OWN_OPERATORS: dict[str, Operator] = {
     operator.name: operator for family in OWN_FAMILIES for operator in family.OPERATORS
 }

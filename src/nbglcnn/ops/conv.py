@@ -10,7 +10,7 @@ from nbglcnn.errors import UnsupportedModel
 from nbglcnn.graph import Node
 from nbglcnn.layout import NCHW, Block, Layout, nchw_of
 from nbglcnn.lowering.builder import Builder, Tensor
-from nbglcnn.lowering.glsl import ROUNDS, Kernel, shader
+from nbglcnn.lowering.glsl import ROUNDS, Kernel, rounds, shader, too_long
 from nbglcnn.lowering.weights import COLUMN_GROUPS, kernel_cut
 from nbglcnn.ops.conv_gradient import conv_gradient, transposed_gradient
 from nbglcnn.ops.operator import (
@@ -131,8 +131,9 @@ def draw_convolution(b: Builder, conv: Convolution, bias: str, factor: float = 1
 
 def dense_parts(groups: int, taps: int) -> list[tuple[int, int]]:
     """Input channel groups that one pass of conv.glsl adds up, from one to that before another."""
-    # Of a tap's two loops the outer one goes round for each row of tiles: for each group at worst.
-    most = max(1, (ROUNDS // taps - 1) // 2)
+    # Of a tap's two loops the outer one goes round for each row of tiles: for each group at worst,
+    # and then the inner one twice, the second time to end.
+    most = max(1, (ROUNDS // taps - 4) // 3)
     return [(begin, min(begin + most, groups)) for begin in range(0, groups, most)]
 
 
@@ -378,6 +379,11 @@ def _conv_problem(facts: Facts, node: Node) -> str | None:
     if (elements := math.prod(w[2:]) * (each_in if apart else 1)) > MOST_ELEMENTS:
         each = " times the channels of a group" if apart else ""
         return f"a kernel of {w[2:]}{each} has {elements:,} elements; at most {MOST_ELEMENTS:,}"
+    # grouped.glsl has a loop over a group's channels for each of four pixels; conv.glsl two loops
+    # over what one pass adds up, a group of channels at least.
+    turns = 4 * rounds(*w[2:], each_in) if apart else rounds(*w[2:], 1, 1)
+    if problem := too_long(turns):
+        return f"a kernel of {w[2:]}: {problem}"
     rule = transposed if node.op == "ConvTranspose" else sliding
     if min(rule(facts, node, w[2:]).output) < 1:
         return f"an input of {x[2:]} is smaller than its kernel {w[2:]}"

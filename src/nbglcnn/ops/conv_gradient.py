@@ -10,7 +10,7 @@ import numpy as np
 from nbglcnn.graph import Node
 from nbglcnn.layout import Layout, nchw_of
 from nbglcnn.lowering.builder import Builder
-from nbglcnn.lowering.glsl import Kernel, shader
+from nbglcnn.lowering.glsl import ROUNDS, Kernel, rounds, shader
 from nbglcnn.lowering.slots import Number
 from nbglcnn.ops.movement_gradient import cut
 from nbglcnn.ops.operator import (
@@ -179,16 +179,20 @@ def _shapes(facts: Facts, node: Node) -> list[Shape]:
     return [(dy[1], x[1] // integer(node, "group", 1), *integers(node, "kernel_shape", ()))]
 
 
-def _parts(images: int, together: int, places: Shape, fragments: int) -> tuple[int, Shape]:
+def _parts(
+    images: int, together: int, places: Shape, fragments: int, turns: int
+) -> tuple[int, Shape]:
     """How many images a fragment adds up, and how many rows and columns of places of each.
 
     So many that there are fragments enough, but none with too little to do, and that no sum is too
-    long. Images that are read `together` stay together.
+    long: `turns` says how often loops over all of it would go round. Images that are read
+    `together` stay together.
     """
     count = math.prod(places)
     batches = -(-images // together)
     wanted = max(
         -(-images * count // TERMS),
+        -(-2 * turns // ROUNDS),  # shares of whole rows and images may be twice as long
         min(-(-FRAGMENTS // fragments), -(-images * count // PLACES)),
     )
     each = -(-batches // min(batches, wanted))
@@ -230,7 +234,9 @@ def _lower(b: Builder, node: Node) -> None:
     rows = 4 * -(-outputs // 4)
     taps, in_groups = math.prod(kernel), -(-inputs // 4)
     together = images if images < 3 else 4
-    batch, strip = _parts(images, together, places, taps * in_groups * rows // 4)
+    # Where each place is looked for one by one, for each of four layers.
+    turns = 0 if dense else 4 * rounds(images, *places)
+    batch, strip = _parts(images, together, places, taps * in_groups * rows // 4, turns)
     strips = tuple(-(-n // m) for n, m in zip(places[1:], strip, strict=True))
     parts = -(-images // batch) * math.prod(strips)
     nchw = nchw_of(shape)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from nbglcnn.errors import UnsupportedModel
 from nbglcnn.graph import Node
 from nbglcnn.layout import NCHW
 from nbglcnn.lowering.builder import Builder, Tensor
-from nbglcnn.lowering.glsl import ROUNDS, Kernel, shader
+from nbglcnn.lowering.glsl import ROUNDS, Kernel, rounds, shader, too_long
 from nbglcnn.lowering.slots import Part
 from nbglcnn.lowering.weights import MOST_ROWS, kernel_cut
 from nbglcnn.ops import matmul_gradient as gradients
@@ -205,6 +206,13 @@ def _matmul(b: Builder, node: Node) -> None:
     block = (1, 1, 4) if columns > 2 else (1, 1, columns)  # the kernel's own: columns of one matrix
     output = b.scratch(b.layout((math.prod(lengths), rows, 1, columns), block))
     aligned = left.layout.block[2] == 4 and left.layout.phases == (1, 1)
+    groups = -(-inner // 4)  # in runs, each of a row of tiles or of what is left of one
+    runs = min(groups, groups // right.layout.columns + 2)
+    if problem := too_long(groups + rounds(runs, 0)):
+        raise UnsupportedModel(
+            f"{b.where()}: a product of {rows}×{inner} and {inner}×{columns}: {problem}. Split it "
+            "into products of fewer numbers, and add these up"
+        )
     b.draw(
         MATMUL, output, [left, right],
         numbers={

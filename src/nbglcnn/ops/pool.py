@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from nbglcnn.graph import Node
 from nbglcnn.layout import EXACT, nchw_of
 from nbglcnn.lowering.builder import Builder, Tensor
-from nbglcnn.lowering.glsl import ROUNDS, Kernel, shader
+from nbglcnn.lowering.glsl import ROUNDS, Kernel, rounds, shader, too_long
 from nbglcnn.lowering.slots import Number
 from nbglcnn.ops import pool_gradient as gradients
 from nbglcnn.ops.operator import (
@@ -23,6 +23,7 @@ from nbglcnn.ops.operator import (
     only,
     positive,
 )
+from nbglcnn.ops.pool_indices import draw_indices
 from nbglcnn.ops.reach import mixing, windowed
 from nbglcnn.ops.reduce import KINDS, Kind, reduce_frame
 from nbglcnn.ops.window import SLOTS, Window, sliding, window_problem
@@ -30,10 +31,6 @@ from nbglcnn.plan import Explains
 
 POOL = Kernel("pool", shader("depth.glsl") + shader("pool.glsl"), pixel=False,
     slots=f"{SLOTS}; ivec3 behind; int counts; float p")  # fmt: skip
-INDICES = Kernel(
-    "pool_indices", shader("nan.glsl") + shader("depth.glsl") + shader("pool_indices.glsl"),
-    slots=f"{SLOTS}; ivec3 steps",
-)  # fmt: skip
 LARGEST, MEAN, NORM = range(3)  # pool.glsl's KIND
 KIND_OF = {"MaxPool": LARGEST, "AveragePool": MEAN, "LpPool": NORM}
 
@@ -56,10 +53,13 @@ def _problem(facts: Facts, node: Node) -> str | None:
     window = _window(facts, node)
     if min(window.output) < 1:
         return f"a window of {window.kernel} doesn't fit into a map of {shape[2:]}"
-    most = ROUNDS // 4 if len(node.outputs) > 1 and node.outputs[1] else ROUNDS
-    if math.prod(window.kernel) > most and (most < ROUNDS or not _whole(window, shape[2:])):
-        elements = math.prod(window.kernel)
-        return f"a window of {window.kernel} has {elements:,} elements; at most {most:,}"
+    pixels = 4 if len(node.outputs) > 1 and node.outputs[1] else 1
+    most, elements = ROUNDS // pixels, math.prod(window.kernel)
+    if pixels > 1 or not _whole(window, shape[2:]):
+        if elements > most:
+            return f"a window of {window.kernel} has {elements:,} elements; at most {most:,}"
+        if problem := too_long(pixels * rounds(*window.kernel)):
+            return f"a window of {window.kernel}: {problem}"
     if len(node.outputs) > 1 and node.outputs[1] and math.prod(shape) > EXACT:
         return f"indices into {math.prod(shape)} elements; at most {EXACT} are supported"
     return None
@@ -113,11 +113,7 @@ def _draw_indices(b: Builder, node: Node, x: Tensor, window: Window) -> None:
     steps = [math.prod(spatial[k + 1 :]) for k in places]
     if integer(node, "storage_order", 0):
         steps = [math.prod(spatial[:k]) for k in places]
-    b.draw(
-        INDICES, b.output(node.outputs[1]), [x],
-        numbers={**window.numbers(spatial), "steps": [0, 0, *steps][-3:]},
-        constants={"DEPTH": int(window.deep)}, fetches=4 * math.prod(window.kernel),
-    )  # fmt: skip
+    draw_indices(b, x, window, spatial, b.output(node.outputs[1]), steps, in_map=False)
 
 
 def _kind(op: str, p: int) -> Kind:

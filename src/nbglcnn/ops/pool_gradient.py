@@ -8,21 +8,22 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from nbglcnn.graph import Array, Node
-from nbglcnn.layout import nchw_of
+from nbglcnn.layout import EXACT, nchw_of
 from nbglcnn.lowering.builder import Builder
-from nbglcnn.lowering.glsl import Kernel, shader
+from nbglcnn.lowering.glsl import Kernel, rounds, shader, too_long
+from nbglcnn.ops.adaptive_pool import indices_of, windows_problem
 from nbglcnn.ops.movement_gradient import cut
 from nbglcnn.ops.operator import Facts, Gradient, Operator, Shape, anything, integer, integers
+from nbglcnn.ops.pool_indices import indices_in_map
 from nbglcnn.ops.reach import everything
-from nbglcnn.ops.rules import Rules
+from nbglcnn.ops.rules import INT64, Rules
 from nbglcnn.ops.window import Window, sliding, three
 
 KERNEL = Kernel(
-    "max_pool_gradient", shader("max_pool_gradient.glsl") + shader("pixels.glsl"), pixel=False,
+    "max_pool_gradient",
+    shader("shares.glsl") + shader("max_pool_gradient.glsl") + shader("pixels.glsl"), pixel=False,
     slots="ivec3 kernel, stride, dilation, padding, size, places",
 )  # fmt: skip
-
-
 # Of windows of 2×2 pixels beside each other.
 BLOCKS = Kernel("max_pool_gradient_blocks", shader("max_pool_gradient_blocks.glsl"), pixel=False)
 
@@ -37,10 +38,14 @@ def largest(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
 
 
 def largest_of_all(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
-    """GlobalMaxPool: a window as large as the map."""
-    spatial = rules.shape(node.inputs[0])[2:]
-    one, none = (1,) * len(spatial), (0,) * len(spatial)
-    return [_to_largest(rules, node, dy[0], Window(spatial, one, one, none, none, one))]
+    """GlobalMaxPool: the first of the largest elements of a map has its gradient."""
+    n, c, *spatial = shape = rules.shape(node.inputs[0])
+    count = math.prod(spatial)
+    lines = rules.reshape(node.inputs[0], (n, c, count))
+    place = rules.node("ArgMax", lines, dtype=INT64, axis=2, keepdims=1)
+    place = rules.reshape(place, rules.shape(dy[0]), dtype=INT64)
+    own = rules.array(np.arange(count, dtype=np.int64).reshape(1, 1, *shape[2:]))
+    return [rules.slope(_OWN, dy[0], place, own)]
 
 
 def _to_largest(rules: Rules, node: Node, dy: str, window: Window) -> str:
@@ -125,6 +130,7 @@ def unpooled(counted: Callable[[Facts, Node], Shape]) -> Gradient:
     return rule
 
 
+_OWN = "return select(equal(b, c), a, vec4(0.0));"
 _OF_NORM = (
     "return select(equal(b, vec4(0.0)), vec4(0.0),"
     " a * (u_p == 1.0 ? vec4(1.0) : u_p == 2.0 ? 1.0 / b : pow(b, vec4(1.0 - u_p))));"
@@ -142,35 +148,86 @@ def _shapes(facts: Facts, node: Node) -> list[Shape]:
     return [facts.shape(node.inputs[0])]
 
 
+def _sliding(node: Node) -> tuple[Shape, Shape, Shape, Shape]:
+    """Kernel, strides, dilations and padding before, over depth, rows and columns."""
+    names = (("kernel_shape", 1), ("strides", 1), ("dilations", 1), ("pads", 0))
+    kernel, strides, dilations, begins = (
+        three(integers(node, name, ()), filling) for name, filling in names
+    )
+    return kernel, strides, dilations, begins
+
+
+def _reached(facts: Facts, node: Node) -> Shape:
+    """How many windows along each axis reach a pixel, at most."""
+    spatial, places = (three(facts.shape(name)[2:], 1) for name in node.inputs[:2])
+    if "output_size" in node.attributes:
+        return tuple(-(-m // n) + 1 for n, m in zip(spatial, places, strict=True))
+    kernel, strides, dilations, _ = _sliding(node)
+    spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+    each = zip(spans, strides, places, strict=True)
+    return tuple(min(-(-span // stride), m) for span, stride, m in each)
+
+
+def _problem(facts: Facts, node: Node) -> str | None:
+    """Each fragment goes through a window, and then through all that reach a pixel."""
+    shape, places = (facts.shape(name) for name in node.inputs[:2])
+    if math.prod(shape[2:]) > EXACT:
+        return f"indices into maps of {math.prod(shape[2:]):,} elements; at most {EXACT:,}"
+    if problem := too_long(_ALONE + rounds(*_reached(facts, node))):
+        return f"{_reached(facts, node)} windows reach a pixel: {problem}"
+    if "output_size" in node.attributes:
+        return windows_problem(shape[2:], places[2:])
+    kernel = integers(node, "kernel_shape", ())
+    if problem := too_long(rounds(*kernel)):
+        return f"a window of {kernel}: {problem}"
+    return None
+
+
+_ALONE = 6  # rounds of the other loops of a fragment of one pixel
+
+
 def _lower(b: Builder, node: Node) -> None:
     x, y, dy = (b.tensor(name) for name in node.inputs)
-    kernel, strides, dilations, begins = (
-        three(integers(node, name, ()), filling)
-        for name, filling in (("kernel_shape", 1), ("strides", 1), ("dilations", 1), ("pads", 0))
-    )
+    shape = b.shape(node.inputs[0])
     spatial, places = (three(b.shape(name)[2:], 1) for name in node.inputs[:2])
-    output = b.output(node.outputs[0], b.layout(nchw_of(b.shape(node.inputs[0]))))
+    adaptive = "output_size" in node.attributes
+    layout = b.layout(nchw_of(shape))
+    kernel, strides, dilations, begins = _sliding(node)
     beside = (kernel, dilations, begins) == (strides, (1, 1, 1), (0, 0, 0))
     inside = all(o * s <= n for o, s, n in zip(places, strides, spatial, strict=True))
-    plain = (output.layout.block, output.layout.phases) == ((1, 2, 2), (1, 1))
-    if beside and inside and kernel == (1, 2, 2) and plain and x.layout == output.layout:
-        b.draw(BLOCKS, output, [x, y, dy], fetches=6)
+    plain = (layout.block, layout.phases) == ((1, 2, 2), (1, 1)) and not adaptive
+    if beside and inside and kernel == (1, 2, 2) and plain and x.layout == layout:
+        b.draw(BLOCKS, b.output(node.outputs[0], layout), [x, y, dy], fetches=6)
         return
+    if adaptive:
+        index = indices_of(b, x, spatial, places)
+    else:
+        pooled, sides = b.shape(node.inputs[1]), len(shape) - 2
+        window = Window(
+            kernel[-sides:], strides[-sides:], dilations[-sides:], begins[-sides:],
+            begins[-sides:], pooled[2:],
+        )  # fmt: skip
+        index = indices_in_map(b, x, window, shape[2:], nchw_of(pooled))
+    reached = _reached(b, node)
+    if too_long(math.prod(layout.block) * (_ALONE + rounds(*reached))):
+        layout = b.layout(layout.nchw, (1, 1, 1))
     b.draw(
-        KERNEL, output, [x, y, dy],
+        KERNEL, b.output(node.outputs[0], layout), [index, dy],
         numbers={
             "kernel": kernel, "stride": strides, "dilation": dilations, "padding": begins,
             "size": spatial, "places": places,
         },
-        fetches=8 * math.prod(-(-k // s) for k, s in zip(kernel, strides, strict=True)),
+        constants={"ADAPTIVE": int(adaptive)},
+        fetches=2 * math.prod(layout.block) * math.prod(reached),
     )  # fmt: skip
 
 
 OPERATORS = [
     Operator(
         "MaxPoolGradient", "The gradient of a pool of largest elements.", _shapes, _lower,
-        {"kernel_shape": anything, "strides": anything, "dilations": anything, "pads": anything},
-        role="head", reach=everything, explains="nothing", formula=None, bounds=None, short=None,
-        shape_inputs=(), gradient="it is itself part of a gradient",
+        {"kernel_shape": anything, "strides": anything, "dilations": anything, "pads": anything,
+         "output_size": anything},
+        _problem, role="head", reach=everything, explains="nothing", formula=None, bounds=None,
+        short=None, shape_inputs=(), gradient="it is itself part of a gradient",
     )
 ]  # fmt: skip

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from nbglcnn.graph import Node
 from nbglcnn.layout import nchw_of
 from nbglcnn.lowering.builder import Builder, Tensor
-from nbglcnn.lowering.glsl import ROUNDS, Kernel, shader
+from nbglcnn.lowering.glsl import ROUNDS, Kernel, rounds, shader
 from nbglcnn.ops.elementwise import reshaped
 from nbglcnn.ops.movement_gradient import by_matrix
 from nbglcnn.ops.operator import (
@@ -75,7 +75,7 @@ class Scaling:
 
 MOST_PLACES = 2**18  # of a resized axis: a Plan holds what each of them is made of
 STILL = Scaling(1, 1, 1.0)
-MOST_TAPS = ROUNDS // 8  # along one axis: a fragment has up to 4 pixels, and two loops
+MOST_TAPS = ROUNDS // 12 - 1  # along one axis: a fragment has up to 4 pixels, and two loops
 
 
 def _axes(facts: Facts, node: Node) -> tuple[int, ...]:
@@ -288,7 +288,7 @@ def _drawn(b: Builder, node: Node, x: Tensor, row: Scaling, column: Scaling) -> 
     n, c, _, w = x.layout.nchw
     layout = b.layout((n, c, row.after, column.after))
     taps, tables = [_taps(along, node) for along in (row, column)], list[Table]()
-    if math.prod(layout.block) * taps[0] * (taps[1] + 1) > ROUNDS:
+    if math.prod(layout.block) * rounds(*taps) > ROUNDS:
         # One after the other: thousands of rounds of a fragment instead of their product.
         rows = b.scratch(b.layout((n, c, row.after, w)))
         tables = [table(row, node), table(Scaling(w, w, 1.0), node)]

@@ -164,11 +164,13 @@ class Rules:
         """−a."""
         return self.node("Neg", a)
 
-    def reshape(self, a: str, shape: Sequence[int]) -> str:
+    def reshape(
+        self, a: str, shape: Sequence[int], *, dtype: np.dtype[np.generic] = FLOAT32
+    ) -> str:
         """The same elements in another shape; itself where it has that one."""
         if self.shape(a) == tuple(shape):
             return a
-        return self.node("Reshape", a, self.integers(*shape), allowzero=1)
+        return self.node("Reshape", a, self.integers(*shape), dtype=dtype, allowzero=1)
 
     def transpose(self, a: str, permutation: Sequence[int]) -> str:
         """Axes in another order; itself where they are in that one."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from nbglcnn.graph import Node
 from nbglcnn.layout import nchw_of
 from nbglcnn.lowering.builder import Builder, Tensor
-from nbglcnn.lowering.glsl import ROUNDS, Kernel, shader
+from nbglcnn.lowering.glsl import ROUNDS, Kernel, rounds, shader, too_long
 from nbglcnn.ops import sample_gradient as gradients
 from nbglcnn.ops.movement import first_problem, needs_constant
 from nbglcnn.ops.operator import (
@@ -98,6 +98,9 @@ def _col2im_problem(facts: Facts, node: Node) -> str | None:
         return f"windows of {window} of an image of {image}; up to three axes are supported"
     if len(shape) != 3 or shape[1] % math.prod(window) or shape[2] != math.prod(counts):
         return f"columns of shape {shape} for windows of {window}, {counts} of them"
+    channels = min(4, shape[1] // math.prod(window))  # in each of four pixels
+    if problem := too_long(4 * channels * rounds(math.prod(window))):
+        return f"a window of {window}: {problem}"
     return None
 
 

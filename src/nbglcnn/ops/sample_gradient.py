@@ -38,7 +38,7 @@ from nbglcnn.ops.sampling import (
     grid_numbers,
     grid_taps,
 )
-from nbglcnn.ops.strided import by_element
+from nbglcnn.ops.strided import PLACES, by_element
 
 PIXELS = shader("pixels.glsl")
 
@@ -214,6 +214,12 @@ def _shares_shape(facts: Facts, node: Node) -> list[Shape]:
     return [(facts.shape(node.inputs[0])[0], bins, integer(node, "size", 0))]
 
 
+def _shares_problem(_facts: Facts, node: Node) -> str | None:
+    """Of a box's samples a row may have all."""
+    samples = integer(node, "sampling_ratio", 0)
+    return f"sampling_ratio={samples}; at most {PLACES:,}" if samples > PLACES else None
+
+
 def _draw_shares(b: Builder, node: Node) -> None:
     b.draw(
         SHARES, b.output(node.outputs[0]), [b.stored(node.inputs[0])],
@@ -246,6 +252,7 @@ OPERATORS = [
     Operator(
         "RoiAlignShares", "How much of each bin of a RoiAlign is each row or column of a map.",
         _shares_shape, _draw_shares, {**_BOXES, "axis": anything, "size": anything},
+        _shares_problem,
         role="head", reach=everything, explains="nothing", formula=None, bounds=None, short=None,
         shape_inputs=(), gradient="it is itself part of a gradient",
     ),

@@ -113,7 +113,8 @@ def _slices(b: Builder, node: Node) -> None:
         weights.append(b.weight(Recipe("updates", (node.inputs[1],), arguments)))
     axes = tuple(zip(strides, lengths, strict=True))
     numbers: dict[str, Number] = {"inner": inner, "each": indices[-1], "axes": axes}
-    most = rows if known else PLACES // (1 + indices[-1])
+    # Each row goes round the loop over its indices, which goes round once more to end.
+    most = rows if known else (PLACES - 1) // (2 + indices[-1])
     _in_parts(b, node, rows, most, SLICES, numbers, weights, each=indices[-1])
 
 

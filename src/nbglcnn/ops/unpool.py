@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from nbglcnn.graph import Graph, Node
 from nbglcnn.layout import EXACT
 from nbglcnn.lowering.builder import Builder
+from nbglcnn.lowering.glsl import rounds, too_long
 from nbglcnn.ops import pool_gradient as gradients
 from nbglcnn.ops.operator import (
     Facts,
@@ -80,6 +81,11 @@ def _problem(facts: Facts, node: Node) -> str | None:
             f"indices that no MaxPool with the same window gives: each of {math.prod(output)} "
             f"elements would look through all {count} of them"
         )
+    if isinstance(facts, Graph) and _pooled(facts, node):
+        kernel, strides, _ = _attributes(facts, node)
+        reach = [-(-k // s) for k, s in zip(kernel, strides, strict=True)]
+        if problem := too_long(16 * rounds(*reach)):
+            return f"windows of {kernel} with strides {strides}: {problem}"
     return None
 
 

@@ -1,4 +1,5 @@
-// Where the largest element of each window lies: its number among all elements of the input; numbers as in pool.glsl.
+// Where the largest element of each window lies: its number among all elements of the input, or with IN_MAP among those
+// of its map; numbers as in pool.glsl.
 // u_steps: what a step along depth, rows and columns adds to that number.
 vec4 pixel(ivec4 at) {
   Layout l = u.x[0];
@@ -31,6 +32,10 @@ vec4 pixel(ivec4 at) {
 #if DEPTH
   }
 #endif
+#if IN_MAP
+  return index;
+#else
   vec4 channel = float(at.x * l.nchw.y + at.y * 4) + vec4(0.0, 1.0, 2.0, 3.0);
   return channel * float(l.nchw.z * l.nchw.w) + index;
+#endif
 }

@@ -3,6 +3,7 @@ import { useEffect, useMemo } from "preact/hooks";
 import { type Attention, attentionOf } from "../../explain/attention.ts";
 import { type Chain, chainOf, type Tensors, type Unexplained } from "../../explain/chain.ts";
 import { type Explanation, explain } from "../../explain/explanation.ts";
+import { isAdaptive } from "../../explain/window.ts";
 import { exact, full, short } from "../../format.ts";
 import { type Network, type Stage, said } from "../../network/network.ts";
 import type { Value } from "../../plan.ts";
@@ -205,8 +206,9 @@ const lastOf = (attention: Attention | null, { key }: Value): string =>
   attention?.mix.name === key ? "Feature" : "Key";
 
 const slides = (chain: Chain): string | null => {
-  if (chain.root === null || chain.root.window.kernel.length === 0) return null;
-  return chain.root.explains.endsWith("convolution") ? "filter" : "window";
+  const { root } = chain;
+  if (root === null || (root.window.kernel.length === 0 && !isAdaptive(root))) return null;
+  return root.explains.endsWith("convolution") ? "filter" : "window";
 };
 
 /** Numbers to type a place, and the window's way over the map. */

@@ -16,6 +16,7 @@ from nbglcnn.load.bounds import checked_shape, shown
 from nbglcnn.load.draft import integer, label, numbers
 from nbglcnn.load.passes.algebra import DOMAIN, computed
 from nbglcnn.load.passes.infer import element_type, to_proto, version_of
+from nbglcnn.load.passes.pools import ADAPTIVE, pooled
 
 POOL = ("auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "storage_order", "strides")
 
@@ -47,6 +48,8 @@ def evaluate(node: Node, values: Mapping[str, Array]) -> dict[str, Array]:
 def _results(node: Node, inputs: Sequence[Array | None]) -> Sequence[Any]:
     if node.domain == replay.DOMAIN and inputs[0] is not None:
         return [replay.computed(node, inputs[0])]
+    if node.domain == DOMAIN and node.op in ADAPTIVE and inputs[0] is not None:
+        return pooled(node, inputs[0])
     if node.domain == DOMAIN:
         return [computed(node, [array for array in inputs if array is not None])]
     if node.op == "Constant":

@@ -23,7 +23,7 @@ from nbglcnn.load.draft import (
     label,
 )
 from nbglcnn.load.noise import Kind, seeded
-from nbglcnn.load.passes.algebra import DOMAIN
+from nbglcnn.load.passes.algebra import DOMAIN, RULES
 from nbglcnn.load.passes.evaluate import evaluate
 from nbglcnn.load.passes.infer import element_type, infer, numpy_type
 from nbglcnn.load.passes.rewrite import rewritten
@@ -249,7 +249,7 @@ def _shape_of(node: Node, state: State) -> Array:
 def _foldable(node: Node, state: State) -> bool:
     """Whether to compute the node now; what is known but takes long is left to the GPU."""
     known = all(not i or i in state.constants for i in node.inputs)
-    if node.domain == DOMAIN and not known:
+    if node.domain == DOMAIN and node.op in RULES and not known:
         raise UnsupportedOperator(
             f"{label(node)}: linear algebra of numbers that depend on the input; only that of "
             "weights can be done, while the network is loaded"

@@ -11,6 +11,8 @@ from nbglcnn.errors import ModelError, UnsupportedModel, UnsupportedOperator
 from nbglcnn.graph import Node, several
 from nbglcnn.load.bounds import checked_shape, shown
 from nbglcnn.load.draft import FLOAT32, OPSET, WIDE, State, Unknown, integer, label, numbers
+from nbglcnn.load.passes.algebra import DOMAIN
+from nbglcnn.load.passes.pools import ADAPTIVE, output_size, types
 
 MAX_SHOWN_TO_RULES = 4096  # elements of an integer constant that a shape rule may look at
 
@@ -26,7 +28,8 @@ Found = dict[str, tuple[tuple[int, ...] | None, np.dtype[Any] | None]]
 
 def infer(node: Node, state: State) -> int:
     """Set concrete shapes and types of a node's outputs; gives their bytes."""
-    inferred = _by_onnx(node, state)
+    adaptive = node.domain == DOMAIN and node.op in ADAPTIVE
+    inferred = _adaptively(node, state) if adaptive else _by_onnx(node, state)
     total = 0
     for name in node.outputs:
         if not name:
@@ -72,6 +75,16 @@ def _ceil_pool(node: Node, shape: tuple[int, ...] | None, state: State) -> tuple
         for out, stride, extent, before in zip(shape[2:], strides, size, pads, strict=False)
     ]
     return (*shape[:2], *fixed)
+
+
+def _adaptively(node: Node, state: State) -> Found:
+    """Of adaptive pools, which onnx doesn't know."""
+    x = node.inputs[0]
+    shape = (*state.shape(x)[:2], *output_size(node))
+    return {
+        name: (shape, dtype)
+        for name, dtype in zip(node.outputs, types(node, state.dtype(x)), strict=True)
+    }
 
 
 def _by_onnx(node: Node, state: State) -> Found:

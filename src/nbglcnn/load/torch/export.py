@@ -13,9 +13,10 @@ from nbglcnn.load.draft import OPSET
 from nbglcnn.load.names import Call
 from nbglcnn.load.noise import OUTSIDE
 from nbglcnn.load.steps import begin
+from nbglcnn.load.torch.adaptive import pool_adaptively
 from nbglcnn.load.torch.calls import Record, run
 from nbglcnn.load.torch.cut import Substitutes
-from nbglcnn.load.torch.extra import decompositions, translations, unread
+from nbglcnn.load.torch.extra import decompositions, translations
 from nbglcnn.load.torch.masks import choose_by_masks, has_masks
 from nbglcnn.load.torch.passed import without_idle_names
 from nbglcnn.load.torch.program import (
@@ -85,6 +86,7 @@ def export(
                 program = choose_by_masks(program)
         refuse_wrong_translations(program)
         refuse_loops_and_branches(program)
+        pool_adaptively(program)
         correct_average_pools(program)
         clamp_by_one_type(program)
         attend_in_four_dimensions(program)
@@ -96,7 +98,7 @@ def export(
             exported = _to_onnx(program)
         except Exception as error:
             refusal = _untranslated(twin, program, error)
-            if not _MISSING.search(str(refusal)) or not unread(program):
+            if not _MISSING.search(str(refusal)):
                 raise refusal from error
             try:
                 with quiet():

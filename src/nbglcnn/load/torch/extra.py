@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from nbglcnn.load.passes.algebra import DOMAIN
@@ -20,9 +20,6 @@ def decompositions() -> Mapping[Any, Callable[..., Any]]:
 
     aten = torch.ops.aten
     return {
-        aten.adaptive_max_pool1d.default: _adaptive_max_pool,
-        aten.adaptive_max_pool2d.default: _adaptive_max_pool,
-        aten.adaptive_max_pool3d.default: _adaptive_max_pool,
         aten.cdist.default: _distances,
         aten.cumprod.default: _cumulative_product,
         aten.div.Tensor: _quotient_of_pairs,
@@ -114,23 +111,6 @@ def _matrix_exp(x: torch.Tensor) -> torch.Tensor:
     return _by_folding("MatrixExp", x, like=x)
 
 
-def _adaptive_max_pool(
-    x: torch.Tensor, output_size: Sequence[int]
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Windows from floor(i·n/m) to ceil((i+1)·n/m), one dimension after the other."""
-    import torch
-
-    first = x.ndim - len(output_size)
-    for dim, parts in enumerate(output_size, first):
-        size = x.shape[dim]
-        windows = [
-            x.narrow(dim, i * size // parts, -(-(i + 1) * size // parts) - i * size // parts)
-            for i in range(parts)
-        ]
-        x = torch.cat([window.amax(dim, keepdim=True) for window in windows], dim)
-    return x, torch.full_like(x, -1, dtype=torch.int64)  # nobody reads the places, see unread
-
-
 def _median(x: torch.Tensor, dim: int, keepdim: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
     """The lower of two medians, as PyTorch gives it."""
     import torch
@@ -168,13 +148,3 @@ def _rrelu(
     import torch
 
     return torch.where(x >= 0, x, x * ((lower + upper) / 2))
-
-
-def unread(program: Any) -> bool:
-    """Whether nobody reads the places of a maximum, which `_adaptive_max_pool` doesn't know."""
-    return not any(
-        user.args[1] == 1 and user.users
-        for node in program.graph.nodes
-        if node.op == "call_function" and "adaptive_max_pool" in str(node.target)
-        for user in node.users
-    )

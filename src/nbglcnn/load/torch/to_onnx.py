@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,6 +13,7 @@ import torch
 from nbglcnn.errors import ModelError
 from nbglcnn.graph import Array
 from nbglcnn.load.draft import OPSET
+from nbglcnn.load.torch.adaptive import written_out
 from nbglcnn.load.torch.check import detached_copy, unwrapped
 from nbglcnn.load.torch.extra import translations
 from nbglcnn.load.torch.state import tensors_of
@@ -22,6 +24,24 @@ from nbglcnn.load.torch.thread import (
     uncollected,
     unwound,
 )
+
+
+def _exported(twin: torch.nn.Module, given: tuple[torch.Tensor, ...], names: Any) -> Any:
+    """What PyTorch's exporter makes, if need be with pools that it doesn't know written out."""
+
+    def export(model: Any, *inputs: Any) -> Any:
+        return torch.onnx.export(
+            model, *inputs, dynamo=True, optimize=False, opset_version=OPSET, verbose=False,
+            output_names=names, custom_translation_table=dict(translations()),
+        )  # fmt: skip
+
+    try:
+        return export(twin, given)
+    except torch.onnx.OnnxExporterError:
+        program = written_out(torch.export.export(twin, given, strict=False))
+        if program is None:
+            raise
+        return export(program)
 
 
 def to_onnx(
@@ -49,11 +69,7 @@ def to_onnx(
             torch.no_grad(),
             tempfile.TemporaryDirectory(dir=path.absolute().parent, prefix=".nbglcnn") as folder,
         ):  # fmt: skip
-            program = torch.onnx.export(
-                twin, given, dynamo=True, optimize=False, opset_version=OPSET, verbose=False,
-                output_names=names, custom_translation_table=dict(translations()),
-            )  # fmt: skip
-            assert program is not None
+            program = _exported(twin, given, names)
             program.save(str(Path(folder, path.name)))
             for name in (beside, path.name):  # the numbers first: a file is never without them
                 if (made := Path(folder, name)).exists():

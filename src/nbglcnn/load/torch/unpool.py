@@ -9,7 +9,8 @@ import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-VERSION = 18  # of the operator set
+from nbglcnn.load.torch.adaptive import symbolic
+
 FLOAT, INT64 = 1, 7  # TensorProto's
 
 
@@ -38,14 +39,16 @@ def unpool_by_windows(program: Any) -> None:
         with graph.inserting_before(node):
             # The exporter's indices count within a map; those of ONNX in the whole tensor.
             shapes = [list(pool.meta["val"][0].shape)] * 2
-            both = _symbolic(graph, "MaxPool", [pooled], window, [FLOAT, INT64], shapes)
+            both = symbolic(
+                graph, "", "MaxPool", [pooled], window, [FLOAT, INT64], shapes, node=pool
+            )
             both.meta = {**node.meta, "val": list(pool.meta["val"])}
             places = graph.call_function(operator.getitem, (both, 1))
             places.meta = {**node.meta, "val": pool.meta["val"][1]}
             shape = [list(node.meta["val"].shape)]
-            all_of_it = _symbolic(graph, "MaxUnpool", [x, places], window, [FLOAT], shape)
-            all_of_it.meta = {**node.meta, "val": [node.meta["val"]]}
-            result = graph.call_function(operator.getitem, (all_of_it, 0))
+            result = symbolic(
+                graph, "", "MaxUnpool", [x, places], window, [FLOAT], shape, node=node
+            )
             result.meta = dict(node.meta)
         node.replace_all_uses_with(result)
         graph.erase_node(node)
@@ -72,29 +75,3 @@ def _window(
     if any(length % step for length, step in zip(size, kernel, strict=True)):
         return None
     return {"kernel_shape": kernel, "strides": strides, "pads": [0] * 2 * rank}
-
-
-def _symbolic(
-    graph: Any,
-    name: str,
-    inputs: list[Any],
-    attributes: dict[str, list[int]],
-    types: list[int],
-    shapes: list[list[int]],
-) -> Any:
-    """A node of ONNX's in the traced program, as torch.onnx.ops.symbolic_multi_out makes one."""
-    import torch
-    from torch.onnx.ops import _symbolic_impl
-
-    encoded = _symbolic_impl.EncodedAttrs.from_dict({**attributes})
-    options: dict[str, Any] = {
-        "shapes": shapes,
-        "metadata_props_keys": [],
-        "metadata_props_values": [],
-        "domain": "",
-        "version": VERSION,
-    }
-    for field in ("keys", "types", "pos", "ints", "floats", "strs"):
-        options[f"attr_{field}"] = getattr(encoded, f"attr_{field}")
-    target = torch.ops.onnx_symbolic._symbolic_multi_out.default
-    return graph.call_function(target, (inputs, name, types), options)

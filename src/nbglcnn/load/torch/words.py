@@ -18,6 +18,7 @@ from nbglcnn.load.torch.source import users_lines
 
 FX_NODE = "pkg.torch.onnx.fx_node"
 STACK = "pkg.torch.onnx.stack_trace"
+STANDS_FOR = "pkg.nbglcnn.stands_for"  # of ONNX's own nodes in a traced program: whose place
 PICKED = "getitem"  # what PyTorch calls a piece that is taken from several
 LONGEST = 24  # characters of an operand that is named
 
@@ -31,6 +32,7 @@ WRITTEN: Mapping[str, tuple[str, ...]] = {
     "where": ("masked_fill", "where"),
     "clamp": ("relu6", "hardtanh", "clip", "clamp"),
     "pad": ("pad",),
+    **{pool: ("interpolate", pool) for pool in map("adaptive_avg_pool{}d".format, (1, 2, 3))},
 }
 # Operators of PyTorch's below those that are written.
 PLAIN = {
@@ -93,6 +95,7 @@ def _word(
     if target[1] == PICKED and picked and picked[1] in told:
         return f"{told[picked[1]]}[{picked[2]}]"
     bare = target[1].strip("_").removeprefix("upsample_")
+    bare = node.metadata_props.get(STANDS_FOR, bare)
     word = "interpolate" if "upsample_" in target[1] else PLAIN.get(bare, bare)
     lines = users_lines(node.metadata_props.get(STACK, ""))
     if word == "matmul" and lines:

@@ -1,0 +1,50 @@
+"""Where the largest element of each window of a pool lies."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from nbglcnn.layout import NCHW
+from nbglcnn.lowering.builder import Builder, Tensor
+from nbglcnn.lowering.glsl import Kernel, rounds, shader, too_long
+from nbglcnn.ops.operator import Shape
+from nbglcnn.ops.window import SLOTS, Window
+
+KERNEL = Kernel(
+    "pool_indices", shader("nan.glsl") + shader("depth.glsl") + shader("pool_indices.glsl"),
+    slots=f"{SLOTS}; ivec3 steps",
+)  # fmt: skip
+
+
+def draw_indices(
+    b: Builder,
+    x: Tensor,
+    window: Window,
+    spatial: Shape,
+    output: Tensor,
+    steps: Sequence[int],
+    *,
+    in_map: bool,
+) -> None:
+    """Fill `output` with numbers among all elements of the input, or `in_map` among those of a map.
+
+    `steps` is what a step along each spatial axis adds to a number.
+    """
+    b.draw(
+        KERNEL, output, [x],
+        numbers={**window.numbers(spatial), "steps": [0, 0, *steps][-3:]},
+        constants={"DEPTH": int(window.deep), "IN_MAP": int(in_map)},
+        fetches=4 * math.prod(window.kernel),
+    )  # fmt: skip
+
+
+def indices_in_map(b: Builder, x: Tensor, window: Window, spatial: Shape, nchw: NCHW) -> Tensor:
+    """A tensor of this nchw with the place of each window's largest element, counted in its map."""
+    layout = b.layout(nchw)
+    if too_long(math.prod(layout.block) * rounds(*window.kernel)):
+        layout = b.layout(nchw, (1, 1, 1))
+    output = b.scratch(layout)
+    steps = [math.prod(spatial[k + 1 :]) for k in range(len(spatial))]
+    draw_indices(b, x, window, spatial, output, steps, in_map=True)
+    return output
