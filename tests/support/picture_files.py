@@ -3,6 +3,8 @@
 import io
 import struct
 import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -31,23 +33,35 @@ def smooth(mode: str = "RGB") -> Image.Image:
     return small.convert("RGB").resize((48, 32), Image.Resampling.BICUBIC).convert(mode)
 
 
+Triple = tuple[float, float, float]
+
+
 def display_p3() -> bytes:
-    """An ICC profile of Display P3: three primaries, and sRGB's curve as a table."""
-    levels = np.linspace(0, 1, 1024)
-    linear = np.where(levels <= 0.04045, levels / 12.92, ((levels + 0.055) / 1.055) ** 2.4)
-    table = np.rint(linear * 65535).astype(">u2").tobytes()
-    curve = b"curv" + bytes(4) + struct.pack(">I", len(levels)) + table
-    tags = {b"wtpt": _xyz(D50), b"desc": _described("Display P3"), b"cprt": b"text" + bytes(5)}
-    for letter, primary in zip(b"rgb", P3, strict=True):
+    """An ICC profile of Display P3: its primaries, and sRGB's curve as a table."""
+    table = np.rint(linear(np.linspace(0, 1, 1024)) * 65535).astype(">u2")
+    return profile(P3, b"curv" + bytes(4) + struct.pack(">I", len(table)) + table.tobytes())
+
+
+def of_gamma(gamma: float, primaries: tuple[Triple, ...] = ()) -> bytes:
+    """An ICC profile of a power, of greys or of colours."""
+    return profile(primaries, b"curv" + bytes(4) + struct.pack(">IHxx", 1, round(gamma * 256)))
+
+
+def profile(primaries: tuple[Triple, ...], curve: bytes) -> bytes:
+    """An ICC profile with one curve for all channels; of greys without primaries."""
+    tags = {b"wtpt": _xyz(D50), b"desc": _described("a test"), b"cprt": b"text" + bytes(5)}
+    for letter, primary in zip(b"rgb", primaries, strict=False):
         tags[bytes([letter]) + b"XYZ"] = _xyz(primary)
         tags[bytes([letter]) + b"TRC"] = curve
+    if not primaries:
+        tags[b"kTRC"] = curve
     index, body = struct.pack(">I", len(tags)), b""
     for name, data in tags.items():
         index += name + struct.pack(">II", 132 + 12 * len(tags) + len(body), len(data))
         body += data + bytes(-len(data) % 4)
     header = struct.pack(
         ">I4sI4s4s4s12x4s28x3i48x", 128 + len(index) + len(body), b"", 0x02400000, b"mntr",
-        b"RGB ", b"XYZ ", b"acsp", *_fixed(D50),
+        b"RGB " if primaries else b"GRAY", b"XYZ ", b"acsp", *_fixed(D50),
     )  # fmt: skip
     return header + index + body
 
@@ -91,75 +105,237 @@ def turned(orientation: int) -> Image.Exif:
     return exif
 
 
+@dataclass(frozen=True)
+class PictureFile:
+    """A file, and what its pixels are: (3, height, width) from 0 to 1.
+
+    Decoders of other makers may differ by `steps` of 255; a browser reads it unless `tiff`.
+    """
+
+    content: bytes
+    wanted: np.ndarray
+    steps: float = 0
+    page_steps: float = 0
+
+    @property
+    def tiff(self) -> bool:
+        return self.content[:2] in (b"II", b"MM")
+
+
+def opaque(array: np.ndarray) -> np.ndarray:
+    """Pixels of 8 bits, (height, width) or (height, width, 3), as they have to go in."""
+    rgb = np.repeat(array[..., None], 3, 2) if array.ndim == 2 else array
+    return (rgb.astype(np.float32) / np.float32(255)).transpose(2, 0, 1)
+
+
+def on_black(array: np.ndarray) -> np.ndarray:
+    """Pixels (height, width, 4), multiplied by alpha and rounded."""
+    whole = array.astype(int)
+    return opaque((whole[..., :3] * whole[..., 3:] + 127) // 255)
+
+
+def of_16_bits(array: np.ndarray) -> np.ndarray:
+    grey = array.astype(np.float32) / np.float32(65535)
+    return np.stack([grey] * 3)
+
+
+# How pixels lie when they are seen, by the number in EXIF data.
+TURNS: dict[int, Callable[[np.ndarray], np.ndarray]] = {
+    2: lambda a: a[:, ::-1],
+    3: lambda a: a[::-1, ::-1],
+    4: lambda a: a[::-1],
+    5: lambda a: a.swapaxes(0, 1),
+    6: lambda a: np.rot90(a, -1),
+    7: lambda a: a[::-1, ::-1].swapaxes(0, 1),
+    8: lambda a: np.rot90(a),
+}
+# The primaries of sRGB, adapted to the white of profiles as those of P3 are.
+SRGB = ((0.43607, 0.22249, 0.01392), (0.38515, 0.71687, 0.09708), (0.14307, 0.06061, 0.71410))
+
+
+def linear(levels: np.ndarray) -> np.ndarray:
+    return np.where(levels <= 0.04045, levels / 12.92, ((levels + 0.055) / 1.055) ** 2.4)
+
+
+def encoded(light: np.ndarray) -> np.ndarray:
+    """Light from 0 to 1 as bytes of sRGB."""
+    bent = np.where(light <= 0.0031308, light * 12.92, 1.055 * light ** (1 / 2.4) - 0.055)
+    return np.rint(255 * bent).astype(np.uint8)
+
+
+def from_p3(array: np.ndarray) -> np.ndarray:
+    """Pixels of Display P3 in sRGB, by the formulas."""
+    return encoded(np.clip(linear(array / 255) @ np.array(P3) @ np.linalg.inv(SRGB), 0, 1))
+
+
+def read(content: bytes, mode: str = "RGB") -> np.ndarray:
+    """What Pillow reads of a file that it has written, with nothing done to it."""
+    with Image.open(io.BytesIO(content)) as image:
+        return np.asarray(image.convert(mode))
+
+
 @cache
-def files() -> dict[str, bytes]:
-    """By name; what stands before the dot says what it is."""
-    rgb, rgba = Image.fromarray(pixels(3)), Image.fromarray(pixels(4), "RGBA")
-    grey = Image.fromarray(pixels(1)[..., 0])
-    la = Image.merge("LA", (grey, rgba.getchannel("A")))
-    palette = rgb.quantize(16)
-    wide = np.random.default_rng(3).integers(0, 65536, (HEIGHT, WIDTH, 4))
-    deep = Image.fromarray(wide[..., 0].astype(np.uint16))
-    lossless = {"lossless": True, "exact": True}
-    jpeg = {"quality": 95, "subsampling": 0}
-    others = [Image.fromarray(pixels(3, seed)) for seed in (5, 6)]
-    frames = {"save_all": True, "append_images": others, "duration": 100}
-    # Pillow turns a palette's first colour transparent by number, PNG many by their alpha.
-    alphas = bytes([0, 60, 128, 200, 255])
-    first = tuple(int(one) for one in pixels(3)[0, 0])
-    srgb = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
-    gamma = PngImagePlugin.PngInfo()
-    gamma.add(b"gAMA", struct.pack(">I", 45455))
+def files() -> dict[str, PictureFile]:
+    """By name, which says what it is."""
+    rgb, rgba, grey = pixels(3), pixels(4), pixels(1)[..., 0]
     found = {
-        "rgb.png": saved(rgb, "png"),
-        "grey.png": saved(grey, "png"),
-        "one bit.png": saved(grey.convert("1"), "png"),
-        "grey and alpha.png": saved(la, "png"),
-        "rgba.png": saved(rgba, "png"),
-        "palette.png": saved(palette, "png"),
-        "palette of 2 bits.png": saved(rgb.quantize(4), "png", bits=2),
-        "palette with alphas.png": saved(palette, "png", transparency=alphas),
-        "palette with one transparent.png": saved(palette, "png", transparency=3),
-        "rgb with tRNS.png": saved(rgb, "png", transparency=first),
-        "grey with tRNS.png": saved(grey, "png", transparency=int(pixels(1)[0, 0, 0])),
-        "16 bits grey.png": saved(deep, "png"),
-        "16 bits rgb.png": deep_png(wide[..., :3], 2),
-        "16 bits rgba.png": deep_png(wide, 6),
-        "turned.png": saved(rgb, "png", exif=turned(6)),
-        "turned rgba.png": saved(rgba, "png", exif=turned(7)),
-        "srgb.png": saved(rgb, "png", icc_profile=srgb),
-        "p3.png": saved(rgb, "png", icc_profile=display_p3()),
-        "p3 rgba.png": saved(rgba, "png", icc_profile=display_p3()),
-        "p3 palette.png": saved(palette, "png", icc_profile=display_p3()),
-        "p3 grey.png": saved(grey, "png", icc_profile=display_p3()),
-        "damaged profile.png": saved(rgb, "png", icc_profile=b"no profile" * 20),
-        "gamma.png": saved(rgb, "png", pnginfo=gamma),
-        "still.gif": saved(palette, "gif"),
-        "transparent.gif": saved(palette, "gif", transparency=2),
-        "animated.gif": saved(rgb, "gif", **frames),
-        "animated.png": saved(rgb, "png", **frames),
-        "lossless.webp": saved(rgb, "webp", **lossless),
-        "rgba.webp": saved(rgba, "webp", **lossless),
-        "turned.webp": saved(rgb, "webp", exif=turned(8), **lossless),
-        "p3.webp": saved(rgb, "webp", icc_profile=display_p3(), **lossless),
-        "animated.webp": saved(rgb, "webp", **frames, **lossless),
-        "rgb.bmp": saved(rgb, "bmp"),
-        "palette.bmp": saved(palette, "bmp"),
-        "rgb.jpg": saved(smooth(), "jpeg", **jpeg),
-        "grey.jpg": saved(smooth("L"), "jpeg", **jpeg),
-        "cmyk.jpg": saved(smooth("CMYK"), "jpeg", **jpeg),
-        "progressive.jpg": saved(smooth(), "jpeg", progressive=True, **jpeg),
-        "p3.jpg": saved(smooth(), "jpeg", icc_profile=display_p3(), **jpeg),
-        **{f"turned {k}.jpg": saved(smooth(), "jpeg", exif=turned(k), **jpeg) for k in range(2, 9)},
-        "rgb.tif": saved(rgb, "tiff"),
-        "turned.tif": saved(rgb, "tiff", exif=turned(6)),
-        "rgba.tif": saved(rgba, "tiff"),
-        "16 bits.tif": saved(deep, "tiff"),
-        "16 bits big-endian.tif": saved(
-            Image.frombytes("I;16B", deep.size, wide[..., 0].astype(">u2").tobytes()), "tiff"
-        ),
-        "floats.tif": saved(
-            Image.fromarray(np.random.default_rng(4).random((HEIGHT, WIDTH), np.float32)), "tiff"
-        ),
+        **_png(rgb, rgba, grey),
+        **_moving(rgb, rgba),
+        **_jpeg(),
+        **_tiff(rgb, rgba),
+        "rgb.bmp": PictureFile(saved(Image.fromarray(rgb), "bmp"), opaque(rgb)),
     }
     return found
+
+
+def _png(rgb: np.ndarray, rgba: np.ndarray, grey: np.ndarray) -> dict[str, PictureFile]:
+    colour, shade = Image.fromarray(rgb), Image.fromarray(grey)
+    clear = Image.fromarray(rgba, "RGBA")
+    palette = colour.quantize(16)
+    indices, listed = np.asarray(palette), np.asarray(palette.convert("RGB"))
+    alphas = np.array([0, 60, 128, 200, *[255] * 252], np.uint8)
+    wide = np.random.default_rng(3).integers(0, 65536, (HEIGHT, WIDTH, 4))
+    high = (wide >> 8).astype(np.uint8)  # what Pillow and browsers keep of colours of 16 bits
+    deep = Image.fromarray(wide[..., 0].astype(np.uint16))
+    srgb = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+    p3 = {"icc_profile": display_p3()}
+    half = np.where((rgb == rgb[0, 0]).all(-1), 0, 255).astype(np.uint8)[..., None]
+    dark = np.where(grey == grey[0, 0], 0, 255).astype(np.uint8)[..., None]
+    gamma = PngImagePlugin.PngInfo()
+    gamma.add(b"gAMA", struct.pack(">I", 45455))
+    whites = (31270, 32900, 64000, 33000, 30000, 60000, 15000, 6000)
+    gamma.add(b"cHRM", struct.pack(">8I", *whites))
+    one_bit = shade.convert("1")
+    single = np.where(indices == 3, 0, 255).astype(np.uint8)[..., None]
+    la = Image.merge("LA", (shade, clear.getchannel("A")))
+    la_pixels = np.concatenate([np.repeat(grey[..., None], 3, 2), rgba[..., 3:]], 2)
+
+    def file(image: Image.Image, wanted: np.ndarray, steps: float = 0, **more: Any) -> PictureFile:
+        return PictureFile(saved(image, "png", **more), wanted, steps, 2 * steps)
+
+    return {
+        "rgb.png": file(colour, opaque(rgb)),
+        "grey.png": file(shade, opaque(grey)),
+        "one bit.png": file(one_bit, opaque(np.asarray(one_bit) * np.uint8(255))),
+        "grey and alpha.png": file(la, on_black(la_pixels)),
+        "rgba.png": file(clear, on_black(rgba)),
+        "palette.png": file(palette, opaque(listed)),
+        "palette with alphas.png": file(
+            palette,
+            on_black(np.concatenate([listed, alphas[indices][..., None]], 2)),
+            transparency=alphas[:5].tobytes(),
+        ),
+        "palette with one transparent.png": file(
+            palette, on_black(np.concatenate([listed, single], 2)), transparency=3
+        ),
+        "rgb with tRNS.png": file(
+            colour,
+            on_black(np.concatenate([rgb, half], 2)),
+            transparency=tuple(map(int, rgb[0, 0])),
+        ),
+        "grey with tRNS.png": file(
+            shade,
+            on_black(np.concatenate([np.repeat(grey[..., None], 3, 2), dark], 2)),
+            transparency=int(grey[0, 0]),
+        ),
+        "16 bits grey.png": PictureFile(saved(deep, "png"), of_16_bits(wide[..., 0]), 0, 1),
+        "16 bits rgb.png": PictureFile(deep_png(wide[..., :3], 2), opaque(high[..., :3])),
+        "16 bits rgba.png": PictureFile(deep_png(wide, 6), on_black(high)),
+        "turned.png": file(colour, opaque(TURNS[6](rgb)), exif=turned(6)),
+        "turned rgba.png": file(clear, on_black(TURNS[7](rgba)), exif=turned(7)),
+        "srgb.png": file(colour, opaque(rgb), icc_profile=srgb),
+        "p3.png": file(colour, opaque(from_p3(rgb)), 1, **p3),
+        "p3 rgba.png": file(
+            clear, on_black(np.concatenate([from_p3(rgba[..., :3]), rgba[..., 3:]], 2)), 1, **p3
+        ),
+        "p3 palette.png": file(palette, opaque(from_p3(listed)), 1, **p3),
+        "p3 grey.png": file(shade, opaque(grey), 1, **p3),
+        "grey of gamma 1.8.png": file(
+            shade, opaque(encoded((grey / 255) ** 1.8)), 1, icc_profile=of_gamma(1.8)
+        ),
+        "grey by a profile of colours.png": file(
+            shade, opaque(encoded((grey / 255) ** 1.8)), 1, icc_profile=of_gamma(1.8, SRGB)
+        ),
+        "colours by a profile of greys.png": file(colour, opaque(rgb), icc_profile=of_gamma(1.8)),
+        "p3 turned.png": file(colour, opaque(TURNS[5](from_p3(rgb))), 1, exif=turned(5), **p3),
+        "damaged profile.png": file(colour, opaque(rgb), icc_profile=b"no profile" * 20),
+        "gamma and primaries.png": file(colour, opaque(rgb), pnginfo=gamma),
+    }
+
+
+def _moving(rgb: np.ndarray, rgba: np.ndarray) -> dict[str, PictureFile]:
+    """Of animated ones the first frame."""
+    colour, clear = Image.fromarray(rgb), Image.fromarray(rgba, "RGBA")
+    palette = colour.quantize(16)
+    listed = np.asarray(palette.convert("RGB"))
+    alpha = np.where(np.asarray(palette) == 2, 0, 255).astype(np.uint8)[..., None]
+    others = [Image.fromarray(pixels(3, seed)) for seed in (5, 6)]
+    frames = {"save_all": True, "append_images": others, "duration": 100}
+    lossless = {"lossless": True, "exact": True}
+    gif = saved(colour, "gif", **frames)
+    webp = {
+        "lossless.webp": (colour, opaque(rgb), {}),
+        "rgba.webp": (clear, on_black(rgba), {}),
+        "animated.webp": (colour, opaque(rgb), frames),
+        **{
+            f"turned {k}.webp": (colour, opaque(TURNS[k](rgb)), {"exif": turned(k)})
+            for k in range(2, 9)
+        },
+    }
+    return {
+        "still.gif": PictureFile(saved(palette, "gif"), opaque(listed)),
+        "transparent.gif": PictureFile(
+            saved(palette, "gif", transparency=2), on_black(np.concatenate([listed, alpha], 2))
+        ),
+        "animated.gif": PictureFile(gif, opaque(read(gif))),
+        "animated.png": PictureFile(saved(colour, "png", **frames), opaque(rgb)),
+        **{
+            name: PictureFile(saved(image, "webp", **more, **lossless), wanted)
+            for name, (image, wanted, more) in webp.items()
+        },
+        "p3.webp": PictureFile(
+            saved(colour, "webp", icc_profile=display_p3(), **lossless),
+            opaque(from_p3(rgb)), 1, 2,
+        ),
+    }  # fmt: skip
+
+
+def _jpeg() -> dict[str, PictureFile]:
+    """Decoders round in their own way, by a step or two."""
+
+    def file(mode: str = "RGB", **more: Any) -> bytes:
+        return saved(smooth(mode), "jpeg", quality=95, subsampling=0, **more)
+
+    seen = read(file())
+    cmyk = file("CMYK")
+    inks = 255 - read(cmyk, "CMYK").astype(int)
+    mixed = np.rint(inks[..., :3] * inks[..., 3:] / 255).astype(np.uint8)
+    return {
+        "rgb.jpg": PictureFile(file(), opaque(seen), 0, 2),
+        "grey.jpg": PictureFile(file("L"), opaque(read(file("L"), "L")), 0, 2),
+        "cmyk.jpg": PictureFile(cmyk, opaque(mixed), 1, 2),
+        "progressive.jpg": PictureFile(file(progressive=True), opaque(seen), 0, 2),
+        "p3.jpg": PictureFile(file(icc_profile=display_p3()), opaque(from_p3(seen)), 2, 3),
+        **{
+            f"turned {k}.jpg": PictureFile(file(exif=turned(k)), opaque(TURNS[k](seen)), 0, 2)
+            for k in range(2, 9)
+        },
+    }
+
+
+def _tiff(rgb: np.ndarray, rgba: np.ndarray) -> dict[str, PictureFile]:
+    wide = np.random.default_rng(3).integers(0, 65536, (HEIGHT, WIDTH))
+    floats = np.random.default_rng(4).random((HEIGHT, WIDTH), np.float32)
+    big = Image.frombytes("I;16B", (WIDTH, HEIGHT), wide.astype(">u2").tobytes())
+    return {
+        "rgb.tif": PictureFile(saved(Image.fromarray(rgb), "tiff"), opaque(rgb)),
+        "turned.tif": PictureFile(
+            saved(Image.fromarray(rgb), "tiff", exif=turned(6)), opaque(TURNS[6](rgb))
+        ),
+        "rgba.tif": PictureFile(saved(Image.fromarray(rgba, "RGBA"), "tiff"), on_black(rgba)),
+        "16 bits.tif": PictureFile(
+            saved(Image.fromarray(wide.astype(np.uint16)), "tiff"), of_16_bits(wide)
+        ),
+        "16 bits big-endian.tif": PictureFile(saved(big, "tiff"), of_16_bits(wide)),
+        "floats.tif": PictureFile(saved(Image.fromarray(floats), "tiff"), np.stack([floats] * 3)),
+    }
