@@ -13,7 +13,7 @@ from PIL import Image, ImageCms, PngImagePlugin
 
 WIDTH, HEIGHT = 12, 8
 ORIENTATION = 0x0112
-MIME = {
+FILE_TYPES = {
     "png": "image/png", "jpg": "image/jpeg", "gif": "image/gif", "webp": "image/webp",
     "bmp": "image/bmp", "tif": "image/tiff",
 }  # fmt: skip
@@ -238,7 +238,7 @@ def _png(rgb: np.ndarray, rgba: np.ndarray, grey: np.ndarray) -> dict[str, Pictu
             on_black(np.concatenate([np.repeat(grey[..., None], 3, 2), dark], 2)),
             transparency=int(grey[0, 0]),
         ),
-        "16 bits grey.png": PictureFile(saved(deep, "png"), of_16_bits(wide[..., 0]), 0, 1),
+        "16 bits grey.png": PictureFile(saved(deep, "png"), of_16_bits(wide[..., 0]), 0, 2),
         "16 bits rgb.png": PictureFile(deep_png(wide[..., :3], 2), opaque(high[..., :3])),
         "16 bits rgba.png": PictureFile(deep_png(wide, 6), on_black(high)),
         "turned.png": file(colour, opaque(TURNS[6](rgb)), exif=turned(6)),
