@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from PIL import ImageOps
+from PIL import Image, ImageOps
 from playwright.sync_api import Page, expect
 
 import nbglcnn
@@ -32,6 +32,8 @@ SHAPES = {
     "bytes of grey": ("uint8", "1,10,9,1"),
     "bytes, channels first": ("uint8", "1,3,10,9"),
 }
+# Beside a side of 9 or 10 stay 1 to 9 pixels.
+LETTERS = [(9, k) for k in range(1, 11)] + [(k, 10) for k in range(1, 9)] + [(90, 1), (1, 90)]
 LINE = ".nbg-drawer .nbg-bend-python"
 
 
@@ -165,6 +167,30 @@ def test_a_camera_enters_an_input_of_bytes_with_its_channels_last(show: Show) ->
     wanted = picture_array(frame, 3, "uint8", (10, 9)).transpose(1, 2, 0)
     assert np.abs(sourced.tensor[0] - wanted).max() <= 2
     np.testing.assert_array_equal(sourced.tensor, np.rint(sourced.tensor))
+
+
+def test_a_letterbox_of_any_proportions_stands_where_python_sets_it(
+    show: Show, tmp_path: Path
+) -> None:
+    """Half a pixel beside the middle rounds the same way in both."""
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]> g (float[1,3,10,9] x) => (float[1,3,10,9] y) '
+        "{ y = Relu(x) }"
+    )
+    plan = nbglcnn.compile(model, preprocess=nbglcnn.Preprocess(fit="letterbox"))
+    [record] = plan.header.inputs
+    sourced = Sourced(show(plan, np.zeros((1, 3, 10, 9), np.float32)), plan)
+    sourced.open()
+    random = np.random.default_rng(6)
+    for number, (width, height) in enumerate(LETTERS):
+        file = tmp_path / f"{number}.png"
+        picture = Image.fromarray(random.integers(1, 256, (height, width, 3), np.uint8))
+        picture.save(file)
+        words = base64.b64encode(file.read_bytes()).decode()
+        sourced.page.evaluate(GIVE, ["drop", words, file.name, "image/png"])
+        sourced.wait(number + 1)
+        wanted = in_python([file], record)
+        np.testing.assert_array_equal(sourced.tensor, wanted, err_msg=f"{width}×{height}")
 
 
 EXPORTED = """async (key) => Array.from(await (await window.nbglcnn).read(key))"""

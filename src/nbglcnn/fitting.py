@@ -23,13 +23,17 @@ def kept(
 
 
 def place(width: int, height: int, size: tuple[int, int], fit: str) -> tuple[int, int, int, int]:
-    """Where in an input of (h, w) it is shown: left, top, width, height; of a letterbox within."""
+    """Where in an input of (h, w) it is shown: left, top, width, height; of a letterbox within.
+
+    As Pillow's `ImageOps.pad`, and pages, have it; a side that rounds to nothing keeps one pixel.
+    """
     h, w = size
     if fit != "letterbox":
         return 0, 0, w, h
-    scale = min(w / width, h / height)
-    across, down = (max(1, round(side * scale)) for side in (width, height))
-    return (w - across) // 2, (h - down) // 2, across, down
+    flat, wide = width / height, w / h
+    across = max(1, round(width / height * h)) if flat < wide else w
+    down = max(1, round(height / width * w)) if flat > wide else h
+    return round((w - across) / 2), round((h - down) / 2), across, down
 
 
 def fitted(image: Image, size: tuple[int, int], fit: str, share: float = 1.0) -> Image:
