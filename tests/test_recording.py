@@ -179,3 +179,17 @@ def test_pieces_of_a_worker_that_dies_are_computed_again(client: Client, tmp_pat
     assert 13 in data.asked
     for key, true in expected(model, x).items():
         assert_equal(group[key][:], true)
+
+
+def test_pictures_of_any_size_and_kind_are_recorded_by_a_plan_with_a_preprocess(
+    tmp_path: Path,
+) -> None:
+    model = model_of([node("Relu", ["x"], ["y"])], {"x": ("n", 3, "h", "w")}, ["y"])
+    plan = nbglcnn.compile(model, preprocess=nbglcnn.Preprocess(size=(6, 5)))
+    pictures = [Image.new("RGB", size, "red") for size in ((9, 7), (5, 6), (20, 3))]
+    for number, picture in enumerate([*pictures, Image.new("L", (8, 8), 90)]):
+        picture.save(tmp_path / f"{number}.png")
+    group = nbglcnn.record(plan, tmp_path, ["y"], tmp_path / "zarr")
+    with nbglcnn.Session(plan) as session:
+        for number, picture in enumerate([*pictures, Image.new("L", (8, 8), 90)]):
+            np.testing.assert_array_equal(group["y"][number], session.run(picture)["y"][0])
