@@ -14,6 +14,7 @@ from PIL import Image
 import nbglcnn
 from nbglcnn import Images, InputError, Preprocess, Session, Viewer
 from nbglcnn.cli import main
+from nbglcnn.picture_decoding import picture_array
 from nbglcnn.training.data import data_of
 from picture_files import PictureFile, display_p3, files, pixels, saved, turned
 
@@ -211,6 +212,28 @@ def test_a_picture_is_turned_and_converted_once_though_it_comes_by_two_doors() -
     again = np.asarray(Viewer(model(), p3).input)
     np.testing.assert_array_equal(Viewer(model(), p3).input, again)
     assert p3.info["icc_profile"] == display_p3()
+
+
+ALPHA = Image.fromarray(pixels(4), "RGBA")
+IN_MEMORY = {
+    "La": (ALPHA.convert("LA").convert("La"), ALPHA.convert("LA")),
+    "RGBa": (ALPHA.convert("RGBa"), ALPHA),
+    "PA": (ALPHA.quantize(8).convert("PA"), ALPHA.quantize(8).convert("RGBA")),
+    "RGBX": (Image.fromarray(pixels(3)).convert("RGBX"), Image.fromarray(pixels(3))),
+    "1": (ALPHA.convert("1"), ALPHA.convert("1").convert("L")),
+    "CMYK": (
+        Image.fromarray(pixels(3)).convert("CMYK"),
+        Image.fromarray(pixels(3)).convert("CMYK").convert("RGB"),
+    ),
+}
+
+
+@pytest.mark.parametrize("mode", IN_MEMORY)
+def test_a_picture_of_another_mode_is_as_one_that_shows_the_same(mode: str) -> None:
+    given, same = IN_MEMORY[mode]
+    assert given.mode == mode
+    found, wanted = (picture_array(one, 3, "uint8").astype(int) for one in (given, same))
+    assert np.abs(found - wanted).max() <= (mode == "La")  # its greys were rounded twice
 
 
 def test_the_frame_that_is_given_is_taken() -> None:

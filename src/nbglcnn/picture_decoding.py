@@ -130,6 +130,8 @@ def _in_bytes(numbers: Array) -> Array:
 def _in_srgb(image: Image) -> Image:
     """A picture of 8 bits as L, RGB or RGBa of sRGB."""
     profile = image.info.get("icc_profile")
+    if image.mode == "La":  # which becomes nothing but LA
+        image = image.convert("LA")
     if image.has_transparency_data:
         straight = image.convert("RGBA")
         alpha = straight.getchannel("A")

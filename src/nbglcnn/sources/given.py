@@ -155,7 +155,7 @@ class Drawing(InputSource):
 class Picture(InputSource):
     """A picture that was chosen, dropped or pasted in a page, which alone has it; one example.
 
-    Not to be made in Python: `viewer.input = PIL.Image.open(path)` sets a picture from here.
+    Not to be made in Python: `viewer.source = nbglcnn.Images([path])` sets a picture from here.
     `title` is the file's name.
     """
 
