@@ -6,6 +6,7 @@ import re
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,7 @@ RECORDED = "_recorded"  # which examples are there
 IN_FLIGHT = 2  # pieces for each thread of a cluster: one is computed, one is on its way
 TRIES = 4  # of a piece whose workers die, and of sending the Plan to all
 PAUSE_S = 1.0  # in which a dead worker is noticed
+ONE_SIZE = "All examples have one size; a Plan compiled with a preprocess resizes pictures"
 LONGEST = 120  # letters of a file's name
 
 
@@ -81,7 +83,7 @@ def record(
     else:
         plan = compile(model, source.raw(range(min(batch_size, count))), observe=[*layers])
     spec = spec_of_pieces(plan.header)
-    source.specs = None if spec is None else [spec]
+    source.specs = None if spec is None else [replace(spec, advice=ONE_SIZE)]
     size = plan.header.batch
     values = _values(plan, layers)
     names = {key: _name(key, number) for number, key in enumerate(values)}
