@@ -5,15 +5,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 import torch
 from PIL import Image
 from torch import nn
 
 import nbglcnn
-from nbglcnn import InputError, Plan, Session, Viewer
+from nbglcnn import InputError, Plan, Session, Viewer, backend
 from nbglcnn.graph import Array, Graph
 from nbglcnn.inputs import Spec, as_arrays
+from nbglcnn.training.data import data_of
 
 RANDOM = np.random.default_rng(11)
 BYTES = RANDOM.integers(0, 256, (2, 5, 7, 3), np.uint8)  # two pictures, as PIL has them
@@ -72,10 +74,24 @@ def tensor(array: Array) -> torch.Tensor:
     return torch.from_numpy(array.copy())
 
 
+def backwards(array: Array) -> Array:
+    """The same numbers in a file's byte order, with negative strides, not to be written."""
+    turned = array[:, ::-1].astype(">f4")[:, ::-1]
+    turned.setflags(write=False)
+    return turned
+
+
 # name: (the network, x, the arrays that it means)
 KINDS: dict[str, tuple[str, Any, tuple[Array, ...]]] = {
     "array": ("one", SINGLE, (SINGLE,)),
     "float64 array": ("one", SINGLE.astype(np.float64), (SINGLE,)),
+    "big-endian array": ("one", SINGLE.astype(">f4"), (SINGLE,)),
+    "big-endian float64": ("one", SINGLE.astype(">f8"), (SINGLE,)),
+    "big-endian, read-only and backwards": ("one", backwards(SINGLE), (SINGLE,)),
+    "list of big-endian arrays": ("one", [COLOUR[0].astype(">f4")], (SINGLE,)),
+    "masked array without a mask": ("one", np.ma.masked_array(SINGLE), (SINGLE,)),
+    "tuple of big-endian arrays": ("two", (COLOUR.astype(">f2"), GREY.astype(">f4")),
+                                   (np.float16(COLOUR).astype(np.float32), GREY)),
     "float16 array": ("one", np.float16(SINGLE), (np.float16(SINGLE).astype(np.float32),)),
     "tensor": ("one", tensor(SINGLE), (SINGLE,)),
     "tensor that requires grad": ("one", tensor(SINGLE).requires_grad_(), (SINGLE,)),
@@ -249,6 +265,13 @@ def test_a_picture_of_16_bits_is_opaque_grey_in_as_many_channels_as_are_wanted()
         np.testing.assert_allclose(found[0], wanted, rtol=1e-6)
 
 
+def masked(array: Array) -> np.ma.MaskedArray[Any, Any]:
+    """With two numbers that nobody is meant to see."""
+    hidden = np.zeros(array.shape, bool)
+    hidden.reshape(-1)[[3, 7]] = True
+    return np.ma.masked_array(np.where(hidden, 1e6, array).astype(array.dtype), hidden)
+
+
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "sparse": (lambda: tensor(SINGLE).to_sparse(), "a sparse tensor was given; .* x.to_dense()"),
     "quantized": (
@@ -266,6 +289,11 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: "picture.png",
         "str was given; give an array, a tensor, a PIL image or a list",
     ),
+    "masked": (lambda: masked(SINGLE), r"a masked array was given, of which 2 of 105 numbers"),
+    "masked in a list": (lambda: [masked(COLOUR[0])], "of which 2 of 105 .* Give x.filled"),
+    "uint16": (lambda: np.uint16(SINGLE), r"dtype uint16; .*astype\('float32'\) / 65535"),
+    "big-endian uint16": (lambda: SINGLE.astype(">u2"), r"astype\('float32'\) / 65535"),
+    "uint8": (lambda: np.uint8(SINGLE), r"dtype uint8; .*astype\('float32'\) / 255"),
     "set": (lambda: {1.0}, "set was given; give an array"),
     "object": (lambda: object(), "object was given; give an array"),
     "bytes": (lambda: b"123", "bytes was given; give an array"),
@@ -284,3 +312,93 @@ def test_what_is_no_input_is_an_input_error_that_says_what_is(
     x = make()
     with pytest.raises(InputError, match=words):
         PLACES[place](networks["one"], x, monkeypatch)
+
+
+def swapped(array: Any) -> Array:
+    """In the byte order that this machine doesn't have."""
+    found = np.asarray(array)
+    return found.astype(found.dtype.newbyteorder("S"))
+
+
+# Where arrays that are no `x` enter: what is done with one, and what comes of it.
+def injected(array: Any) -> Array:
+    viewer = Viewer(nn.Sequential(nn.ReLU()).eval(), np.zeros((1, 3, 4, 5), np.float32))
+    viewer.inject("0", array)
+    return np.asarray(viewer.activations["0"])
+
+
+def loaded(array: Any) -> Array:
+    conv = nn.Conv2d(3, 1, 1, bias=False).eval()
+    viewer = Viewer(conv, np.zeros((1, 3, 4, 5), np.float32))
+    viewer.load_state_dict({"weight": array[:1, :, :1, :1]})
+    return np.broadcast_to(viewer.state_dict()["weight"], (1, 3, 1, 1))
+
+
+def patched(array: Any) -> Array:
+    viewer = Viewer(nn.Conv2d(3, 1, 1, bias=False).eval(), np.zeros((1, 3, 4, 5), np.float32))
+    viewer.set_weight("weight", ..., array[:1, :, :1, :1])
+    return viewer.state_dict()["weight"]
+
+
+def of_a_set(array: Any) -> Array:
+    viewer = Viewer(nn.Sequential(nn.ReLU()).eval(), np.zeros((1, 3, 4, 5), np.float32))
+    viewer.source = nbglcnn.Images(array)
+    return np.asarray(viewer.input)
+
+
+def of_a_list(array: Any) -> Array:
+    viewer = Viewer(nn.Sequential(nn.ReLU()).eval(), np.zeros((1, 3, 4, 5), np.float32))
+    viewer.source = nbglcnn.Images(list(array))
+    return np.asarray(viewer.input)
+
+
+def trained_on(array: Any) -> Array:
+    return data_of(array, 1, shuffle=False, seed=0, own_loss=False).first().inputs[0]
+
+
+def by_backend(array: Any) -> Array:
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]> g (float[1,3,4,5] x) => (float[1,3,4,5] y) '
+        "{ y = Identity(x) }"
+    )
+    return np.asarray(backend.run_model(model, [array])[0])
+
+
+ENTRANCES = {
+    one.__name__: one
+    for one in (injected, loaded, patched, of_a_set, of_a_list, trained_on, by_backend)
+}
+
+
+@pytest.mark.filterwarnings("ignore:no page:UserWarning")
+@pytest.mark.parametrize("entrance", ENTRANCES)
+def test_other_byte_orders_enter_everywhere(entrance: str) -> None:
+    array = RANDOM.random((1, 3, 4, 5), np.float32)
+    take = ENTRANCES[entrance]
+    np.testing.assert_array_equal(take(swapped(array)), take(array))
+    np.testing.assert_array_equal(take(swapped(array.astype(np.float64))), take(array))
+
+
+@pytest.mark.filterwarnings("ignore:no page:UserWarning")
+@pytest.mark.parametrize("entrance", ENTRANCES)
+def test_masked_numbers_enter_nowhere(entrance: str) -> None:
+    array = RANDOM.random((1, 3, 4, 5), np.float32)
+    hidden = np.ma.masked_array(array, np.zeros(array.shape, bool))
+    np.testing.assert_array_equal(ENTRANCES[entrance](hidden), ENTRANCES[entrance](array))
+    hidden.mask[0, :, 0, 0] = True
+    with pytest.raises(InputError, match=r"a masked array was given, of which .*Give x\.filled"):
+        ENTRANCES[entrance](hidden)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "int32", "int64"])
+def test_integers_of_other_byte_orders_fit_where_their_numbers_do(dtype: str) -> None:
+    array = RANDOM.integers(0, 100, (2, 3)).astype(dtype)
+    [found] = as_arrays(swapped(array), [Spec("x", (2, 3), np.dtype(dtype))])
+    np.testing.assert_array_equal(found, array)
+    assert found.dtype == dtype and found.dtype.isnative
+
+
+def test_a_data_set_of_uint16_says_what_white_is() -> None:
+    for given in (np.zeros((2, 4, 5), np.uint16), [np.zeros((4, 5), np.uint16)]):
+        with pytest.raises(InputError, match=r"dtype uint16; .*\(array / 65535\)"):
+            nbglcnn.Images(given)

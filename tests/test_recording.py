@@ -150,7 +150,7 @@ def test_what_cannot_be_recorded_is_said_and_nothing_is_lost(tmp_path: Path) -> 
     folder.mkdir()
     for number, size in enumerate([(8, 9), (8, 9), (9, 9)]):
         Image.new("RGB", size).save(folder / f"{number}.png")
-    with pytest.raises(InputError, match=r"2.png has the shape \(3, 9, 9\), those before it"):
+    with pytest.raises(InputError, match=r"2.png: input: shape \(1, 3, 9, 9\) .* have one size"):
         nbglcnn.record(model, folder, ["2"], tmp_path / "new", batch_size=2)
     assert_equal(zarr.open_group(path, mode="r")["2"][:], expected(model, x)["2"])
 
@@ -179,3 +179,17 @@ def test_pieces_of_a_worker_that_dies_are_computed_again(client: Client, tmp_pat
     assert 13 in data.asked
     for key, true in expected(model, x).items():
         assert_equal(group[key][:], true)
+
+
+def test_pictures_of_any_size_and_kind_are_recorded_by_a_plan_with_a_preprocess(
+    tmp_path: Path,
+) -> None:
+    model = model_of([node("Relu", ["x"], ["y"])], {"x": ("n", 3, "h", "w")}, ["y"])
+    plan = nbglcnn.compile(model, preprocess=nbglcnn.Preprocess(size=(6, 5)))
+    pictures = [Image.new("RGB", size, "red") for size in ((9, 7), (5, 6), (20, 3))]
+    for number, picture in enumerate([*pictures, Image.new("L", (8, 8), 90)]):
+        picture.save(tmp_path / f"{number}.png")
+    group = nbglcnn.record(plan, tmp_path, ["y"], tmp_path / "zarr")
+    with nbglcnn.Session(plan) as session:
+        for number, picture in enumerate([*pictures, Image.new("L", (8, 8), 90)]):
+            np.testing.assert_array_equal(group["y"][number], session.run(picture)["y"][0])

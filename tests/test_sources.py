@@ -242,20 +242,36 @@ def drawn(width: int, height: int, mode: str = "RGB") -> Image.Image:
     return Image.fromarray(RANDOM.integers(0, 256, shape, np.uint8))
 
 
+Box = tuple[float, float, float, float]
+
+
+def rows_first(picture: Image.Image, size: tuple[int, int], box: Box | None = None) -> Image.Image:
+    """As pages resample, and Pillow before version 13; it takes columns first where that is less.
+
+    Its own result differs by a step at most.
+    """
+    bilinear = Image.Resampling.BILINEAR
+    left, top, right, bottom = box or (0, 0, *picture.size)
+    narrow = picture.resize((size[0], picture.height), bilinear, (left, 0, right, picture.height))
+    found = narrow.resize(size, bilinear, (0, top, size[0], bottom))
+    apart = np.asarray(found).astype(int) - np.asarray(picture.resize(size, bilinear, box))
+    assert np.abs(apart).max() <= 1
+    return found
+
+
 def test_a_picture_is_cut_set_in_black_or_stretched_as_pillow_does() -> None:
     wide, tall = drawn(40, 20), drawn(16, 48)
-    bilinear = Image.Resampling.BILINEAR
     black = Image.new("RGB", (10, 10))
     boxed = black.copy()
-    boxed.paste(wide.resize((10, 5), bilinear), (0, 2))
+    boxed.paste(rows_first(wide, (10, 5)), (0, 2))
     tall_boxed = black.copy()
-    tall_boxed.paste(tall.resize((3, 10), bilinear), (3, 0))
+    tall_boxed.paste(rows_first(tall, (3, 10)), (4, 0))  # as ImageOps.pad rounds 3.5
     expected = {
-        ("crop", 1.0): (wide.resize((10, 10), bilinear, (10, 0, 30, 20)),
-                        tall.resize((10, 10), bilinear, (0, 16, 16, 32))),
-        ("crop", 0.5): (wide.resize((10, 10), bilinear, (15, 5, 25, 15)),
-                        tall.resize((10, 10), bilinear, (4, 20, 12, 28))),
-        ("stretch", 1.0): (wide.resize((10, 10), bilinear), tall.resize((10, 10), bilinear)),
+        ("crop", 1.0): (rows_first(wide, (10, 10), (10, 0, 30, 20)),
+                        rows_first(tall, (10, 10), (0, 16, 16, 32))),
+        ("crop", 0.5): (rows_first(wide, (10, 10), (15, 5, 25, 15)),
+                        rows_first(tall, (10, 10), (4, 20, 12, 28))),
+        ("stretch", 1.0): (rows_first(wide, (10, 10)), rows_first(tall, (10, 10))),
         ("letterbox", 1.0): (boxed, tall_boxed),
     }  # fmt: skip
     for (fit, share), pictures in expected.items():
@@ -271,19 +287,28 @@ def test_pictures_get_the_inputs_channels(mode: str, channels: int) -> None:
     palette = pictures[1].quantize(16)
     found = all_of(Images([*pictures, palette]).blobs(an_input(1, channels, 6, 6)))
     for one, picture in zip(found, [*pictures, palette], strict=True):
+        if picture.mode == "RGBA" and channels < 4:
+            black = Image.new("RGBA", picture.size, "black")
+            picture = Image.alpha_composite(black, picture).convert("RGB")
+        if picture.mode == "RGBA":  # colours are as exact as their alpha
+            picture = picture.convert("RGBa").convert("RGBA")
         expected = np.asarray(picture.convert(mode)).reshape(6, 6, channels).transpose(2, 0, 1)
         np.testing.assert_array_equal(one, expected)
     arrays = Images([np.asarray(picture) for picture in pictures]).blobs(
         an_input(1, channels, 6, 6)
     )
-    np.testing.assert_array_equal(all_of(arrays), found[:3])
+    np.testing.assert_array_equal(all_of(arrays)[:2], found[:2])
+    # An array of the input's own shape goes in as it is.
+    own = np.asarray(pictures[2]).transpose(2, 0, 1) if channels == 4 else found[2]
+    np.testing.assert_array_equal(all_of(arrays)[2], own)
 
 
 def test_pictures_of_16_bits_and_of_floats_keep_their_greys() -> None:
-    deep = Image.fromarray(np.array([[0, 257 * 9, 65535]], np.uint16))
+    deep = Image.fromarray(np.array([[0, 1000, 65535]], np.uint16))
     floats = Image.fromarray(np.array([[0, 0.5, 2]], np.float32))
     found = all_of(Images([deep, floats]).blobs(an_input(1, 1, 1, 3)))
-    assert found.reshape(2, 3).tolist() == [[0, 9, 255], [0, 128, 255]]
+    wanted = np.array([[0, 1000 / 65535, 1], [0, 0.5, 2]], np.float32)
+    np.testing.assert_array_equal(found.reshape(2, 3), wanted)
 
 
 # Folders

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import onnx
 import pytest
 import torch
 import traitlets
@@ -810,3 +811,23 @@ def test_a_comparison_takes_sources_and_the_input_of_a_live_viewer(
     np.testing.assert_array_equal(found.difference, found.b - found.a)
     assert batch.verify().ok
     batch.close()
+
+
+def test_what_a_page_feeds_an_input_of_bytes_is_adopted_as_bytes() -> None:
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]> g (uint8[1,4,5,3] x) => (float[1,3,4,5] y) '
+        "{ f = Cast<to=1>(x) y = Transpose<perm=[0, 3, 1, 2]>(f) }"
+    )
+    viewer = Viewer(model)
+    page = Wires(viewer).page()
+    shown = RANDOM.integers(0, 256, (1, 4, 5, 3), np.uint8)
+    for source in (Webcam(), Drawing()):
+        viewer.source = source
+        page.choose(owner="p")
+        page.feed(shown, key="x")
+        np.testing.assert_array_equal(viewer.input, shown)
+        np.testing.assert_array_equal(viewer.network.arrays[0], shown)
+        assert viewer.network.arrays[0].dtype == np.uint8
+        np.testing.assert_array_equal(viewer.output, shown.transpose(0, 3, 1, 2))
+        assert viewer.verify().ok
+    viewer.close()

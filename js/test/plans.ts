@@ -81,6 +81,7 @@ export function header(change: (plan: Any) => void = () => undefined): PlanHeade
         fit: "",
         share: 1,
         resampled: false,
+        layout: "NCHW",
         training: false,
       },
     ],

@@ -9,6 +9,7 @@ import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, defs, helper, numpy_helper, shape_inference
 from onnx.backend.base import Backend, BackendRep, namedtupledict
 
+from nbglcnn.arrays import plain_array
 from nbglcnn.errors import InputError, ModelError, OpenGLUnavailable
 from nbglcnn.graph import Array
 from nbglcnn.inputs import check_count
@@ -77,14 +78,14 @@ def bound(model: ModelProto, values: Mapping[str, Array]) -> ModelProto:
 def named_inputs(model: ModelProto, inputs: Any) -> dict[str, Array]:
     """The arrays of a call by name: given by name, in the model's order, or as the only one."""
     if isinstance(inputs, Mapping):
-        return {name: np.asarray(array) for name, array in inputs.items()}
+        return {name: plain_array(array, name) for name, array in inputs.items()}
     arrays = [inputs] if isinstance(inputs, np.ndarray) else list(inputs)
     initialized = {tensor.name for tensor in model.graph.initializer}
     names = [i.name for i in model.graph.input]
     # Files of IR version 3 list weights among the inputs; a call may give them or leave them out.
     needed = names if len(arrays) == len(names) else [n for n in names if n not in initialized]
     check_count(len(arrays), needed)
-    return {name: np.asarray(array) for name, array in zip(needed, arrays, strict=True)}
+    return {name: plain_array(array, name) for name, array in zip(needed, arrays, strict=True)}
 
 
 def compiled(model: ModelProto, inputs: Mapping[str, Array]) -> tuple[Plan, tuple[Array, ...]]:
@@ -201,10 +202,10 @@ class OpenGLBackend(Backend):
         super().run_node(node, inputs, device, outputs_info, opset_version=version)
         given = [name for name in dict.fromkeys(node.input) if name]
         if isinstance(inputs, Mapping):
-            arrays = [np.asarray(inputs[name]) for name in given]
+            arrays = [plain_array(inputs[name], name) for name in given]
         else:
             several = [inputs] if isinstance(inputs, np.ndarray) else inputs
-            arrays = [np.asarray(array) for array in several]
+            arrays = [plain_array(array, "an input") for array in several]
         model = _model_of(node, dict(zip(given, arrays, strict=True)), version, outputs_info)
         return cls.run_model(model, arrays, device, **kwargs)
 

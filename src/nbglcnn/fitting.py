@@ -23,13 +23,17 @@ def kept(
 
 
 def place(width: int, height: int, size: tuple[int, int], fit: str) -> tuple[int, int, int, int]:
-    """Where in an input of (h, w) it is shown: left, top, width, height; of a letterbox within."""
+    """Where in an input of (h, w) it is shown: left, top, width, height; of a letterbox within.
+
+    As Pillow's `ImageOps.pad`, and pages, have it; a side that rounds to nothing keeps one pixel.
+    """
     h, w = size
     if fit != "letterbox":
         return 0, 0, w, h
-    scale = min(w / width, h / height)
-    across, down = (max(1, round(side * scale)) for side in (width, height))
-    return (w - across) // 2, (h - down) // 2, across, down
+    flat, wide = width / height, w / h
+    across = max(1, round(width / height * h)) if flat < wide else w
+    down = max(1, round(height / width * w)) if flat > wide else h
+    return round((w - across) / 2), round((h - down) / 2), across, down
 
 
 def fitted(image: Image, size: tuple[int, int], fit: str, share: float = 1.0) -> Image:
@@ -46,7 +50,11 @@ def fitted(image: Image, size: tuple[int, int], fit: str, share: float = 1.0) ->
     if (across, down) == (width, height) and box == (0, 0, width, height):
         drawn = image
     else:
-        drawn = image.resize((across, down), Pillow.Resampling.BILINEAR, box)
+        # Rows first, as in pages: since version 13 Pillow takes what is less work, and rounds the
+        # other way between the two.
+        bilinear = Pillow.Resampling.BILINEAR
+        rows = image.resize((across, height), bilinear, (box[0], 0, box[2], height))
+        drawn = rows.resize((across, down), bilinear, (0, box[1], across, box[3]))
     if (across, down) == size[::-1]:
         return drawn
     black = (0, 0, 0, 255) if image.mode == "RGBA" else 0

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from nbglcnn.arrays import plain_array
 from nbglcnn.errors import InputError, nearest
-from nbglcnn.fitting import fitted
+from nbglcnn.picture_decoding import MODES, is_grey, picture_array
+from nbglcnn.picture_layout import laid_out, picture_layout, sides_of
 
 Array = npt.NDArray[Any]
 
@@ -20,7 +22,6 @@ TAKEN = (
     "give an array, a tensor, a PIL image or a list of these; for several inputs a tuple of them, "
     "or a dict by their names"
 )
-MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +140,7 @@ def _array(item: Any, spec: Spec, channels: int | None) -> Array:
 
 def _numbers(item: list[Any], spec: Spec) -> Array:
     try:
-        return np.array(item, np.float32)
+        return plain_array(item, spec.name).astype(np.float32)
     except (TypeError, ValueError) as error:
         raise InputError(f"{spec.name}: this list is not an array of numbers ({error})") from None
 
@@ -153,10 +154,20 @@ def _is_tensor(item: Any) -> bool:
 
 
 def _image(image: Any, spec: Spec, channels: int | None) -> Array:
+    """A picture as the input has it, without the axis of examples."""
+    dtype = np.dtype(np.float32) if spec.dtype is None else spec.dtype
+    if dtype not in (np.float32, np.uint8):
+        raise InputError(
+            f"{spec.name}: a picture was given; it is {dtype}, and pictures become float32 (0 to "
+            f"1) or uint8 (0 to 255). Give an array, numpy.asarray(image).astype('{dtype}')"
+        )
+    layout, size = picture_layout(spec.shape, dtype) or "NCHW", None
     if spec.shape is not None and len(spec.shape) == 4:
-        channels = spec.shape[1] or channels
+        own, height, width = sides_of(spec.shape, layout)
+        channels = own or channels
+        size = (height, width) if spec.fit and height and width else None
     if channels is None:
-        channels = 1 if image.mode in ("1", "L", "I", "F", "I;16", "LA") else 3
+        channels = 1 if is_grey(image) else 3
     if channels not in MODES:
         last = spec.shape is not None and len(spec.shape) == 4 and spec.shape[3] in (1, 3)
         else_ = ', or Preprocess(layout="NHWC") if its channels come last' if last else ""
@@ -164,42 +175,30 @@ def _image(image: Any, spec: Spec, channels: int | None) -> Array:
             f"{spec.name}: the model takes {channels} channels, which a picture cannot be; "
             f"give an array{else_}"
         )
-    deep = image.mode in ("I", "I;16", "F")  # convert("L") would clip 16 bits at 255
-    if deep:
-        grey = np.array(_fitted(image.convert("F"), spec), np.float32)[None]
-        grey = grey if image.mode == "F" else grey / np.float32(65535)
-        return np.repeat(grey, channels, 0) if channels < 4 else _opaque(grey)
-    image = _fitted(image.convert(MODES[channels]), spec)
-    pixels = np.array(image, np.float32) / np.float32(255)
-    return np.ascontiguousarray(pixels[None] if channels == 1 else pixels.transpose(2, 0, 1))
-
-
-def _fitted(image: Any, spec: Spec) -> Any:
-    """The picture in the input's own size, where the Spec says how it gets it."""
-    sides = spec.shape[2:] if spec.fit and spec.shape and len(spec.shape) == 4 else ()
-    if len(sides) != 2 or sides[0] is None or sides[1] is None:
-        return image
-    return fitted(image, (sides[0], sides[1]), spec.fit, spec.share)
-
-
-def _opaque(grey: Array) -> Array:
-    return np.concatenate([grey, grey, grey, np.ones_like(grey)])
+    kind: Literal["uint8", "float32"] = "uint8" if dtype == np.uint8 else "float32"
+    try:
+        pixels = picture_array(image, channels, kind, size, spec.fit, spec.share)
+    except InputError as error:
+        raise InputError(f"{spec.name}: {error}") from None
+    return laid_out(pixels, layout)
 
 
 def _plain(item: Any, spec: Spec) -> Array:
     if item is None:
         raise InputError(f"{spec.name}: None was given; an example input is needed")
-    array = of_tensor(item, spec) if _is_tensor(item) else _as_array(item, spec)
+    array = of_tensor(item, spec) if _is_tensor(item) else as_array(item, spec.name)
     if array.dtype in (np.float16, np.float64):
         return array.astype(np.float32)
     if array.dtype in (np.int32, np.int16, np.int8):
         return array.astype(np.int64)
     if spec.dtype is not None and spec.dtype.kind in "iu" and array.dtype.kind in "iu":
         return np.array(array)
-    if array.dtype == np.uint8:
+    if array.dtype in (np.uint8, np.uint16):
+        white = np.iinfo(array.dtype).max
         raise InputError(
-            f"{spec.name}: dtype uint8; {ALLOWED} is needed. For pixels: "
-            "x.astype('float32') / 255 (or whatever scale the model was trained with)"
+            f"{spec.name}: dtype {array.dtype}; {ALLOWED} is needed. For pixels: "
+            f"x.astype('float32') / {white} (or whatever scale the model was trained with); "
+            "for other integers x.astype('int64')"
         )
     if array.dtype not in (np.float32, np.int64, np.bool_):
         raise InputError(
@@ -245,15 +244,16 @@ def of_tensor(tensor: Any, spec: Spec) -> Array:
         ) from None
 
 
-def _as_array(item: Any, spec: Spec) -> Array:
+def as_array(item: Any, name: str) -> Array:
+    """What numpy makes an array of numbers of; InputError else. `name` is what it is for."""
     try:
-        array = np.asarray(item)
+        array = plain_array(item, name)
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"{spec.name}: {type(item).__name__} cannot become an array ({error}); {TAKEN}"
+            f"{name}: {type(item).__name__} cannot become an array ({error}); {TAKEN}"
         ) from None
     if array.dtype.kind not in "fiubc":
-        raise InputError(f"{spec.name}: {type(item).__name__} was given; {TAKEN}")
+        raise InputError(f"{name}: {type(item).__name__} was given; {TAKEN}")
     return array
 
 
@@ -269,7 +269,7 @@ def _checked(array: Array, spec: Spec) -> Array:
     if spec.dtype is not None and array.dtype != spec.dtype:
         raise InputError(
             f"{spec.name}: dtype {array.dtype} was given; it is {spec.dtype}. "
-            f"Convert with x.astype('{spec.dtype}')"
+            + _converted(array, spec.dtype)
         )
     if spec.shape is None:
         return array
@@ -287,6 +287,13 @@ def _checked(array: Array, spec: Spec) -> Array:
             f"{spec.name}: shape {_tuple(array.shape)} was given; it is {_tuple(wanted)}{hint}"
         )
     return array
+
+
+def _converted(array: Array, dtype: np.dtype[Any]) -> str:
+    """How to make an array of another dtype."""
+    if dtype == np.uint8 and array.dtype.kind == "f" and array.size and np.abs(array).max() <= 1:
+        return "Convert numbers from 0 to 1 with (255 * x).round().astype('uint8')"
+    return f"Convert with x.astype('{dtype}')"
 
 
 def _fits(shape: Sequence[int], wanted: Sequence[int | None]) -> bool:

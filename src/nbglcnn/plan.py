@@ -21,11 +21,11 @@ import numpy.typing as npt
 
 from nbglcnn.errors import ModelError
 from nbglcnn.layout import Layout
+from nbglcnn.picture_layout import PictureLayout as PictureLayout
 from nbglcnn.plan_checks import ALIGN as ALIGN
 from nbglcnn.plan_checks import MAGIC as MAGIC
 from nbglcnn.plan_checks import UNIFORM_BYTES as UNIFORM_BYTES
 from nbglcnn.plan_checks import checksum, header_bytes, problem_of
-from nbglcnn.plan_layers import PICTURE_CHANNELS as PICTURE_CHANNELS
 from nbglcnn.plan_layers import Along as Along
 from nbglcnn.plan_layers import Bounds as Bounds
 from nbglcnn.plan_layers import Comparison as Comparison
@@ -43,7 +43,7 @@ from nbglcnn.plan_layers import Tokens as Tokens
 from nbglcnn.plan_layers import Window as Window
 from nbglcnn.plan_layers import layer_count as layer_count
 
-VERSION = 11  # of the format; a reader refuses any other
+VERSION = 12  # of the format; a reader refuses any other
 
 Float32 = npt.NDArray[np.float32]
 Precision = Literal["float32", "float16"]
@@ -232,13 +232,13 @@ class Input(msgspec.Struct, frozen=True):
     value it is, which Python computes (-1: it is one of the network's own inputs, which stand in
     front). Where a weight fills the output of `step`, nothing need be written.
 
-    `fit` says how a picture of another size becomes an input of (n, 1, 3 or 4, h, w): "crop" cuts
-    its middle out, "letterbox" sets it between black bars, "stretch" changes its proportions; ""
-    where the input takes no pictures. Of "crop" and "stretch" `share` of each side stays. The
-    picture is resampled as Pillow does it (bilinear, antialiased) to numbers from 0 to 1: grey,
-    RGB or RGBA. `resampled` says that somebody has asked for that: else Python refuses a picture of
-    another size. One of `training` is a training step's, which nobody need write to see the
-    network.
+    `fit` says how a picture of another size becomes an input of float32, (n, 1, 3 or 4, h, w), or
+    of uint8, whose channels may be last (`layout`): "crop" cuts its middle out, "letterbox" sets it
+    between black bars, "stretch" changes its proportions; "" where the input takes no pictures. Of
+    "crop" and "stretch" `share` of each side stays. The picture is resampled as Pillow does it
+    (bilinear, antialiased) to numbers from 0 to 1, of uint8 from 0 to 255: grey, RGB or RGBA. With
+    `resampled` Python takes pictures of any size, too; else it refuses those of another. One of
+    `training` is a training step's, which nobody need write to see the network.
     """
 
     key: str
@@ -251,6 +251,7 @@ class Input(msgspec.Struct, frozen=True):
     fit: Fit = ""
     share: float = 1.0
     resampled: bool = False
+    layout: PictureLayout = "NCHW"
     training: bool = False
 
 

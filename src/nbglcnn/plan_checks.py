@@ -8,7 +8,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from nbglcnn.errors import ModelError
-from nbglcnn.plan_layers import PICTURE_CHANNELS
+from nbglcnn.picture_layout import picture_layout
 from nbglcnn.plan_sections import written_in
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ def _python_problem(header: Header) -> str | None:
 def _picture_problem(header: Header) -> str | None:
     """Where an input says that it takes pictures and can't."""
     for one in header.inputs:
-        fits = len(one.shape) == 4 and one.shape[1] in PICTURE_CHANNELS and one.dtype == "float32"
+        fits = picture_layout(one.shape, one.dtype) == one.layout
         if one.fit and not (fits and one.layer < 0 and 0 < one.share <= 1):
             return f"input {one.key!r} of {one.shape} and {one.dtype} takes no pictures"
     return None

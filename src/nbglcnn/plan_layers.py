@@ -57,7 +57,6 @@ for each channel, or the class's number itself.
 
 Fit = Literal["", "crop", "letterbox", "stretch"]
 """How a picture of another size becomes an input; "" for an input that takes none."""
-PICTURE_CHANNELS = (1, 3, 4)  # grey, RGB, RGBA
 
 
 class Tokens(msgspec.Struct, frozen=True):

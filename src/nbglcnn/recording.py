@@ -6,6 +6,7 @@ import re
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,10 +17,12 @@ import numpy.typing as npt
 
 from nbglcnn.api import compile
 from nbglcnn.errors import InputError, unknown
-from nbglcnn.inputs import as_arrays
+from nbglcnn.inputs import Spec, as_arrays
+from nbglcnn.picture_decoding import open_picture
 from nbglcnn.pieces import has_examples
 from nbglcnn.plan import Plan, Value, content_hash
 from nbglcnn.session import Session
+from nbglcnn.session_inputs import spec_of_pieces
 
 if TYPE_CHECKING:
     import zarr
@@ -30,6 +33,7 @@ RECORDED = "_recorded"  # which examples are there
 IN_FLIGHT = 2  # pieces for each thread of a cluster: one is computed, one is on its way
 TRIES = 4  # of a piece whose workers die, and of sending the Plan to all
 PAUSE_S = 1.0  # in which a dead worker is noticed
+ONE_SIZE = "All examples have one size; a Plan compiled with a preprocess resizes pictures"
 LONGEST = 120  # letters of a file's name
 
 
@@ -77,8 +81,9 @@ def record(
     if isinstance(model, Plan):
         plan = model
     else:
-        first = source.piece(range(min(batch_size, count)))
-        plan = compile(model, first, observe=[*layers])
+        plan = compile(model, source.raw(range(min(batch_size, count))), observe=[*layers])
+    spec = spec_of_pieces(plan.header)
+    source.specs = None if spec is None else [replace(spec, advice=ONE_SIZE)]
     size = plan.header.batch
     values = _values(plan, layers)
     names = {key: _name(key, number) for number, key in enumerate(values)}
@@ -265,13 +270,24 @@ class _Source:
     def __init__(self, items: Any, sliced: bool, names: Sequence[str] | None = None) -> None:
         self._items, self._sliced, self._names = items, sliced, names
         self._shape: tuple[int, ...] | None = None  # of one example
+        self.specs: list[Spec] | None = None  # the network's inputs, where it is compiled
 
     def __len__(self) -> int:
         return len(self._items)
 
-    def piece(self, rows: range) -> Array:
+    def raw(self, rows: range) -> Any:
+        """Examples as they were given, which `compile` takes."""
         if self._sliced:
-            [array] = as_arrays(self._items[rows.start : rows.stop])
+            return self._items[rows.start : rows.stop]
+        items = [self._item(row) for row in rows]
+        if any(hasattr(one, "convert") for one in items):
+            return items
+        return np.concatenate([self._example(row) for row in rows])
+
+    def piece(self, rows: range) -> Array:
+        """Examples as the network's input has them."""
+        if self._sliced:
+            [array] = as_arrays(self._items[rows.start : rows.stop], self.specs)
             return array
         arrays = [self._example(row) for row in rows]
         return np.concatenate(arrays)
@@ -279,7 +295,7 @@ class _Source:
     def _example(self, row: int) -> Array:
         what = f"example {row}" if self._names is None else self._names[row]
         try:
-            [array] = as_arrays([self._item(row)])
+            [array] = as_arrays([self._item(row)], self.specs)
         except InputError as error:
             raise InputError(f"record: {what}: {error}") from None
         self._shape = self._shape or array.shape
@@ -294,13 +310,7 @@ class _Source:
         item = self._items[row]
         if isinstance(item, tuple | list) and item:
             item = item[0]  # the rest are labels
-        if isinstance(item, Path):
-            from PIL import Image
-
-            with Image.open(item) as picture:
-                picture.load()
-                return picture
-        return item
+        return open_picture(item) if isinstance(item, Path) else item
 
 
 def _source(data: Any) -> _Source:

@@ -13,7 +13,7 @@ from nbglcnn.errors import InputError
 from nbglcnn.inputs import Spec, as_arrays, by_names
 from nbglcnn.layout import EXACT
 from nbglcnn.pieces import has_examples
-from nbglcnn.plan import Header, Input
+from nbglcnn.plan import Header, Input, noise_of
 
 Array = npt.NDArray[Any]
 
@@ -45,6 +45,16 @@ def taken(
     except InputError:  # in the words of the Plan's own shapes, which fit even less
         arrays = as_arrays(tuple(given.values()), specs)
     return [(records[k], stored(k, a)) for k, a in zip(given, arrays, strict=True)]
+
+
+def spec_of_pieces(header: Header) -> Spec | None:
+    """The one input that is given, with any number of examples; None where there are several."""
+    drawn = noise_of(header)
+    given = [one for one in header.inputs if not one.training and one.key not in drawn]
+    if len(given) != 1:
+        return None
+    spec = _spec(given[0])
+    return replace(spec, shape=(None, *given[0].shape[1:]))
 
 
 def _spec(record: Input) -> Spec:

@@ -109,7 +109,9 @@ class ScriptedPage:
         plan = self.viewer.network.plan
         if self.session is None or self.session.plan is not plan:
             self.session = Session(plan)
-        return self.session.run(*self.inputs())
+        records = plan.inputs
+        own = zip(records, self.inputs(), strict=False)
+        return self.session.run(*(array.astype(record.dtype) for record, array in own))
 
     def ran(self) -> None:
         self.say("ran", revision=self.state["revision"], ms=1.0, timing="wall", passes=3,

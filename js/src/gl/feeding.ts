@@ -1,13 +1,14 @@
 // Pictures go into inputs on the device: uploaded, resampled along rows and columns, and written as an input's numbers.
 import type { Input } from "../plan.ts";
 import type { GlDevice } from "./device.ts";
-import { fitted, type Taps, tapsOf } from "./fitting.ts";
+import { fitted, sidesOf, type Taps, tapsOf } from "./fitting.ts";
 import { noPictures } from "./offers.ts";
 import { freeSurface, makeSurface, type Surface } from "./passes.ts";
 import pictureInput from "./picture_input.glsl";
 import type { Linked, Source } from "./programs.ts";
 import resample from "./resample.glsl";
 import { readByTexel } from "./resources.ts";
+import { isStraight } from "./straight.ts";
 import { type Picture, PlanError } from "./types.ts";
 
 /** What an input is fed with from here on. */
@@ -32,7 +33,7 @@ const PROGRAMS: readonly Source[] = [
 ];
 
 /** A picture as texImage2D takes it in the way that the browser shows it. */
-type Upload = Exclude<Picture, HTMLImageElement | ImageBitmap | VideoFrame>;
+type Upload = Exclude<Picture, HTMLImageElement | VideoFrame>;
 
 /** The uploaded picture; its texture stays while its size does. */
 interface Uploaded {
@@ -75,7 +76,7 @@ export class Feeding {
   private readonly places = new Map<string, Place>();
   /** What cannot be uploaded as it is shown is drawn there. */
   private readonly canvases = new Map<string, OffscreenCanvas | HTMLCanvasElement>();
-  private readonly numbers = new Int32Array(8);
+  private readonly numbers = new Int32Array(12);
   private closed = false;
 
   constructor(device: GlDevice) {
@@ -159,8 +160,8 @@ export class Feeding {
     const { software } = this.device.capabilities;
     const isFilm = "videoWidth" in picture || "getContext" in picture;
     // Browsers that draw on the processor take five times as long for a film's picture as over a canvas.
-    const isAsShown = "data" in picture || (isFilm && !software);
-    if (isAsShown && times === 1) return picture;
+    const isAsShown = "data" in picture || isStraight(picture) || (isFilm && !software);
+    if (isAsShown && times === 1) return picture as Upload;
     const [w, h] = [across, down].map((side) => Math.max(1, Math.round(side * times)));
     const from = "data" in picture ? put(picture) : picture;
     const canvas = this.canvases.get(key) ?? made(1, 1);
@@ -281,10 +282,11 @@ export class Feeding {
 
   private draw(input: Input, place: Place, mirrored: boolean, staging: Staging): void {
     const { uploaded, tables, rows, result, part } = place;
-    const [, channels = 1, height = 1, width = 1] = input.shape;
+    const sides = sidesOf(input);
+    const stored = [Number(input.layout === "NHWC"), input.dtype === "uint8" ? 255 : 1];
     this.pass(0, [tables[0]], rows, [place.first, mirrored ? -uploaded.width : 0]);
     this.pass(1, [tables[1], rows.texture], result, [place.first]);
-    this.pass(2, [result.texture], staging, [channels, height, width, staging.width, ...part]);
+    this.pass(2, [result.texture], staging, [...sides, staging.width, ...part, ...stored]);
   }
 
   private pass(

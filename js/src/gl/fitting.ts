@@ -11,15 +11,31 @@ export interface Fitted {
   readonly top: number;
 }
 
+/** Channels, height and width of one example of an input, where it has such. */
+export function sidesOf({
+  shape,
+  layout,
+}: Pick<Input, "shape" | "layout">): readonly [number, number, number] {
+  if (layout === "NHWC") {
+    const [, height = 1, width = 1, channels = 1] = shape;
+    return [channels, height, width];
+  }
+  const [height = 1, width = 1] = shape.length > 3 ? shape.slice(-2) : [1, shape.at(-1) ?? 1];
+  const [examples = 1] = shape.length > 1 ? shape : [1];
+  const count = shape.reduce((all, side) => all * side, 1);
+  return [count / Math.max(1, examples * height * width), height, width];
+}
+
 /**
  * crop: as Pillow's `ImageOps.fit(picture, size, bleed=(1 - share) / 2)`. letterbox: as `ImageOps.pad`, and the shorter
  * side keeps one pixel at least. stretch: `share` of both sides. `size` is that of the picture.
  */
 export function fitted(
-  { shape, fit, share }: Pick<Input, "shape" | "fit" | "share">,
+  input: Pick<Input, "shape" | "layout" | "fit" | "share">,
   [across, down]: readonly [number, number],
 ): Fitted {
-  const [, , height = 1, width = 1] = shape;
+  const { fit, share } = input;
+  const [, height, width] = sidesOf(input);
   if (fit === "letterbox") {
     const [flat, wide] = [across / down, width / height];
     const w = flat < wide ? Math.max(1, rounded((across / down) * height)) : width;

@@ -8,7 +8,7 @@ precision highp int;
 precision highp sampler2D;
 precision highp sampler2DArray;
 uniform sampler2DArray table;
-uniform ivec4 n[2]; // the second one is picture_input.glsl's
+uniform ivec4 n[3]; // the others are picture_input.glsl's
 layout(location = 0) out vec4 o0;
 
 #ifdef ROWS

@@ -1,6 +1,7 @@
 // What is drawn: strokes on a canvas of the input's size times a whole number, averaged into the input as one draws.
 import { computed, signal } from "@preact/signals";
-import { countOf, forAll, type Open, sidesOf } from "./place.ts";
+import { sidesOf } from "../gl/fitting.ts";
+import { asInput, countOf, type Open } from "./place.ts";
 
 interface Point {
   readonly x: number;
@@ -110,7 +111,7 @@ export const drawing: Open = (place) => {
       again = false;
       const pixels = context.getImageData(0, 0, canvas.width, canvas.height);
       const one = averaged(pixels, times, channels);
-      await place.feed({ data: forAll(one, input) }, place.source, () => drawn !== undefined);
+      await place.feed({ data: asInput(one, input) }, place.source, () => drawn !== undefined);
     }
     busy = false;
   };

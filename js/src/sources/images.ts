@@ -1,25 +1,31 @@
 // A data set: item after item, in its own order or shuffled, of blocks that come when they are looked at.
 
+import { sidesOf } from "../gl/fitting.ts";
+import type { Input } from "../plan.ts";
 import type { Source } from "../source.ts";
 import { createBlocks } from "./blocks.ts";
 import { type Loop, loop } from "./loop.ts";
-import { forAll, type Open, sidesOf } from "./place.ts";
+import { forAll, type Open } from "./place.ts";
 import { createSearch } from "./search.ts";
 import { neighbour } from "./shuffle.ts";
 
-/** The numbers of an item as the input takes them: of bytes 255 is 1. */
-export function numbersOf(item: Uint8Array | Float32Array): Float32Array {
-  return item instanceof Float32Array ? item : Float32Array.from(item, (byte) => byte / 255);
+/** The numbers of an item as the input takes them: of bytes 255 is 1, but for an input of bytes. */
+export function numbersOf(item: Uint8Array | Float32Array, { dtype }: Pick<Input, "dtype">) {
+  if (item instanceof Float32Array) return item;
+  const white = dtype === "uint8" ? 1 : 255;
+  return Float32Array.from(item, (byte) => byte / white);
 }
 
 /** An item as a picture: grey, or red, green and blue; numbers that aren't from 0 to 1 between their own ends. */
 export function picturedItem(
   item: Uint8Array | Float32Array,
-  [channels, height, width]: readonly [number, number, number],
+  input: Pick<Input, "shape" | "layout">,
 ): ImageData {
+  const [channels, height, width] = sidesOf(input);
   const size = height * width;
   const colors = channels >= 3 ? 3 : 1;
-  const shown = item.subarray(0, colors * size);
+  const last = input.layout === "NHWC";
+  const shown = last ? item : item.subarray(0, colors * size);
   let [low, high] = item instanceof Float32Array ? [0, 1] : [0, 255];
   if (item instanceof Float32Array) {
     const [least, most] = endsOf(shown);
@@ -29,7 +35,8 @@ export function picturedItem(
   const image = new ImageData(width, height);
   for (let at = 0; at < size; at++) {
     for (let k = 0; k < 3; k++) {
-      const number = shown[(colors === 3 ? k : 0) * size + at] ?? 0;
+      const color = colors === 3 ? k : 0;
+      const number = shown[last ? at * channels + color : color * size + at] ?? 0;
       image.data[4 * at + k] = (number - low) * times;
     }
     image.data[4 * at + 3] = 255;
@@ -76,7 +83,7 @@ export const images: Open = (place) => {
   );
   const data = async (index: number): Promise<Float32Array> => {
     wanted = index;
-    return forAll(numbersOf(await blocks.get(index)), input);
+    return forAll(numbersOf(await blocks.get(index), input), input);
   };
 
   const feed = async (): Promise<void> => {
@@ -104,7 +111,7 @@ export const images: Open = (place) => {
   };
   const pictured = (index: number): ImageData | undefined => {
     const item = blocks.look(index);
-    return item && picturedItem(item, sides);
+    return item && picturedItem(item, input);
   };
   place.offer({ step, look, item: pictured });
 

@@ -1,4 +1,5 @@
-// A picture that was chosen, dropped or pasted: decoded by the browser as it would be shown, and fed once.
+// A picture that was chosen, dropped or pasted: decoded by the browser, and fed once.
+import { decodePicture } from "./picture_decoder.ts";
 import type { Open } from "./place.ts";
 import { files, sourceOf } from "./records.ts";
 
@@ -16,8 +17,7 @@ export const picture: Open = (place) => {
     asked += 1;
     const mine = asked;
     try {
-      // As it is shown: turned as its EXIF says.
-      const found = await createImageBitmap(file, { imageOrientation: "from-image" });
+      const found = await decodePicture(file);
       if (mine !== asked || closed) {
         found.close();
         return;

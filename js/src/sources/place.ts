@@ -1,5 +1,6 @@
 // What one source is given by whoever runs it, and what it gives: the same for each kind.
 import type { Fed } from "../engine/types.ts";
+import { sidesOf } from "../gl/fitting.ts";
 import type { Input } from "../plan.ts";
 import type { Source } from "../source.ts";
 import type { Feeder, SourceControls, SourceFailure, SourceStatus } from "../state/sources.ts";
@@ -49,12 +50,17 @@ export function forAll(one: Float32Array, input: Input): Float32Array {
   return all;
 }
 
-/** Channels, height and width of one example, where the input has such. */
-export function sidesOf({ shape }: Input): readonly [number, number, number] {
-  const [height = 1, width = 1] = shape.length > 3 ? shape.slice(-2) : [1, shape.at(-1) ?? 1];
-  const [examples = 1] = shape.length > 1 ? shape : [1];
-  const count = shape.reduce((all, side) => all * side, 1);
-  return [count / Math.max(1, examples * height * width), height, width];
+/** A picture's numbers, channel after channel from 0 to 1, as an input has them of each example. */
+export function asInput(picture: Float32Array, input: Input): Float32Array {
+  const white = input.dtype === "uint8" ? 255 : 1;
+  const numbers = white === 1 ? picture : picture.map((one) => Math.round(white * one));
+  if (input.layout !== "NHWC") return forAll(numbers, input);
+  const [channels] = sidesOf(input);
+  const places = numbers.length / channels;
+  const turned = numbers.map(
+    (_, at) => numbers[(at % channels) * places + Math.floor(at / channels)] ?? 0,
+  );
+  return forAll(turned, input);
 }
 
 /** Resolves after so many ms, or by the signal. */

@@ -1,5 +1,7 @@
 // A Viewer's teaching in this page: what views ask of it, and the data of each example.
+
 import { batch, computed, type ReadonlySignal, type Signal, signal } from "@preact/signals";
+import { decodePicture } from "../sources/picture_decoder.ts";
 import { said } from "../state/edits.ts";
 import type { ViewerState } from "../state.ts";
 import { type Change, MOST_EXAMPLES, type TaughtHead, type TaughtNetwork } from "../teaching.ts";
@@ -335,7 +337,7 @@ function createTeaching(state: ViewerState): Teaching {
           for (const [k, file] of files.entries()) {
             busy.value = { what: "computing", done: k, total: files.length };
             if (!hasRoom()) return;
-            const picture = await createImageBitmap(file).catch(() => null);
+            const picture = await decodePicture(file).catch(() => null);
             const sample = picture && (await sampleOfPicture(session, now, picture));
             picture?.close();
             if (sample) add(of, sample, network);

@@ -219,36 +219,39 @@ def _pictures(files: Sequence[str], spec: Spec, resize: bool) -> list[Image]:
 
 
 def _picture(file: str) -> Image:
-    from PIL import Image, ImageOps, UnidentifiedImageError
+    """A picture file as `picture_decoding` reads it, so that its size is that of the input."""
+    from PIL import UnidentifiedImageError
+
+    from nbglcnn.errors import InputError
+    from nbglcnn.picture_decoding import decoded, open_picture
 
     try:
-        with Image.open(file) as opened:
-            return ImageOps.exif_transpose(opened)  # as a camera was held
+        return decoded(open_picture(file))
     except FileNotFoundError:
         raise Refused(f"there is no file {file}") from None
     except UnidentifiedImageError:
         raise Refused(
             f"{file} is no picture that Pillow can read; give a picture, or .npy or .npz"
         ) from None
+    except InputError as error:
+        raise Refused(f"{file}: {error}") from None
     except Exception as error:  # a damaged one, or far too large: each format has its own
         raise Refused(f"{file} cannot be read as a picture: {error}") from None
 
 
 def _resized(picture: Image, size: tuple[int, int]) -> Image:
-    from PIL import Image
+    from nbglcnn.fitting import fitted
 
-    if picture.size == size:
-        return picture
-    if picture.mode in ("1", "P"):  # whose numbers are no colours that could be mixed
-        picture = picture.convert("L" if picture.mode == "1" else "RGB")
-    return picture.resize(size, Image.Resampling.BILINEAR)
+    return fitted(picture, size[::-1], "stretch")
 
 
 def _size(spec: Spec) -> tuple[int, int] | None:
     """Width and height of a picture, where the input's shape (examples, channels, …) fixes them."""
     if spec.shape is None or len(spec.shape) not in (3, 4):
         return None
-    height, width = spec.shape[-2:]
+    from nbglcnn.picture_layout import picture_layout, sides_of
+
+    _, height, width = sides_of(spec.shape, picture_layout(spec.shape, spec.dtype) or "NCHW")
     return None if height is None or width is None else (width, height)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from nbglcnn.arrays import plain_array
 from nbglcnn.channels import Channels
 from nbglcnn.edits.kinds import GLSL, INJECT
 from nbglcnn.edits.records import (
@@ -352,7 +353,7 @@ def fitted(
     """An array to inject as (n, channels, h, w), float32, one example repeated for all."""
     if hasattr(array, "detach"):
         array = array.detach().cpu().numpy()
-    data = np.asarray(array)
+    data = plain_array(array, f"inject into {layer}")
     if data.dtype.kind not in "fiub":
         raise InputError(f"inject into {layer}: numbers are needed, not {data.dtype}")
     n, c, h, w = nchw

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from nbglcnn.arrays import plain_array
 from nbglcnn.errors import InputError, nearest, unknown
 from nbglcnn.graph import Array, Graph, Node
 from nbglcnn.inputs import kind_of
@@ -196,7 +197,7 @@ def _as_array(name: str, value: Any, old: Array) -> Array:
             raise InputError(f"{name}: a tensor on meta has no numbers; give one that has")
         value = value.detach().cpu()
         value = (value.float() if value.is_floating_point() else value).numpy()
-    array = np.asarray(value)
+    array = plain_array(value, name)
     if array.dtype.kind not in "fiub" or (array.dtype.kind == "f") != (old.dtype.kind == "f"):
         raise InputError(f"{name}: dtype {array.dtype} was given; it is {old.dtype}")
     return np.asarray(array, old.dtype, order="C")

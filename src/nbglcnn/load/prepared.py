@@ -13,8 +13,14 @@ from nbglcnn.errors import InputError
 from nbglcnn.graph import Array, Attribute, Graph, Key, Node, Value
 from nbglcnn.inputs import Spec, as_arrays, channels_last
 from nbglcnn.known_transforms import understood
+from nbglcnn.picture_layout import PictureLayout, picture_layout, sides_of
 from nbglcnn.preprocess import LUMA, NAME, Preprocess, Step
 
+# What of a Preprocess does nothing to the numbers.
+USUAL_STEPS = (
+    *(("range", (0.0, 1.0)), ("channels", "RGB"), ("mean", None), ("std", None)),
+    ("layout", "NCHW"),
+)
 PICTURE = "picture"  # the value that is the input, where steps stand behind it
 
 
@@ -57,7 +63,8 @@ class Pictured:
     def arrays(self) -> Any:
         """What the model itself is given."""
         made = self.inputs[0]
-        for step in self.preprocess.steps(self.channels):
+        steps = () if made.dtype == np.uint8 else self.preprocess.steps(self.channels)
+        for step in steps:
             made = step.of(made)
         own = (made, *self.inputs[1:])
         if isinstance(self.noise, Mapping):
@@ -86,12 +93,17 @@ def pictured(
     is its name.
     """
     first = specs[0]
-    channels, sides = _wanted(preprocess, first, channels)
+    layout = _layout_of_bytes(preprocess, first)
+    channels, sides = _wanted(preprocess, first, channels, layout)
     known = None if None in sides else (int(sides[0] or 0), int(sides[1] or 0))
+    own = _own_channels(preprocess, channels)
     spec = Spec(
         first.name,
-        (first.shape[0] if first.shape else None, _own_channels(preprocess, channels), *sides),
-        np.dtype(np.float32),
+        (
+            first.shape[0] if first.shape else None,
+            *((*sides, own) if layout == "NHWC" else (own, *sides)),
+        ),
+        np.dtype(np.float32 if layout is None else np.uint8),
         advice=_advice(preprocess),
         fit=preprocess.fit,
         share=1.0 if known is None else preprocess.share(known),
@@ -104,6 +116,8 @@ def pictured(
     _refuse_last(preprocess, given, spec)
     whole = as_arrays(x, (spec, *specs[1:]), channels=spec.shape[1] if spec.shape else None)
     picture = whole[0]
+    if layout is not None:
+        return Pictured(preprocess, whole, 3, tuple(one.name for one in specs), noise)
     if picture.ndim != 4 or picture.shape[1] not in (1, 3):
         raise InputError(
             f"{first.name}: shape {picture.shape} was given; with preprocess it is the picture, "
@@ -114,8 +128,28 @@ def pictured(
     return Pictured(preprocess, whole, channels, tuple(one.name for one in specs), noise)
 
 
+def _layout_of_bytes(preprocess: Preprocess, spec: Spec) -> PictureLayout | None:
+    """The layout of an input of uint8, which pictures enter as they are; None for another.
+
+    InputError where a step is to be done to the numbers.
+    """
+    if spec.dtype != np.uint8 or (layout := picture_layout(spec.shape, spec.dtype)) is None:
+        return None
+    steps = [
+        f"{name}={getattr(preprocess, name)!r}"
+        for name, usual in USUAL_STEPS
+        if getattr(preprocess, name) not in (usual, layout)
+    ]
+    if steps:
+        raise InputError(
+            f"preprocess: {', '.join(steps)}, and the input {spec.name!r} is uint8, which pictures "
+            "enter as bytes, in its own layout: size, resize and fit can be given"
+        )
+    return layout
+
+
 def _wanted(
-    preprocess: Preprocess, spec: Spec, channels: int | None
+    preprocess: Preprocess, spec: Spec, channels: int | None, layout: PictureLayout | None
 ) -> tuple[int | None, tuple[int | None, int | None]]:
     """The model's channels and its input's height and width, as far as they are known."""
     height = width = None
@@ -124,7 +158,7 @@ def _wanted(
             raise InputError(
                 f"preprocess: the model's first input {spec.name!r} is {shape}, no picture"
             )
-        last = preprocess.layout == "NHWC"
+        last = (layout or preprocess.layout) == "NHWC"
         channels, height, width = (shape[3], *shape[1:3]) if last else shape[1:]
         other = shape[1] if last else shape[3]
         if channels not in (None, 1, 3) and other in (1, 3):
@@ -133,7 +167,7 @@ def _wanted(
                 f"preprocess: the input {spec.name!r} is {_dims(shape)}, channels "
                 f'{"first" if last else "last"}: give Preprocess(layout="{own}")'
             )
-    if channels not in (None, 1, 3):
+    if channels not in (None, 1, 3) and layout is None:
         raise InputError(f"preprocess: the model takes {channels} channels; a picture has 1 or 3")
     if preprocess.channels == "BGR" and channels == 1:
         raise InputError('preprocess: channels="BGR", and the model takes 1 channel')
@@ -165,7 +199,11 @@ def _advice(preprocess: Preprocess) -> str:
 def _refuse_last(preprocess: Preprocess, given: Any, spec: Spec) -> None:
     """Pictures have their channels first, also in front of a model that has them last."""
     shape = tuple(getattr(given, "shape", ()))
-    if preprocess.layout == "NHWC" and (turned := channels_last(shape, 3)):
+    if (
+        preprocess.layout == "NHWC"
+        and spec.dtype != np.uint8
+        and (turned := channels_last(shape, 3))
+    ):
         raise InputError(
             f"{spec.name}: shape {shape} was given; with preprocess it is the picture, which "
             f"preprocess.layout turns{turned}"
@@ -175,7 +213,9 @@ def _refuse_last(preprocess: Preprocess, given: Any, spec: Spec) -> None:
 def _black(preprocess: Preprocess, spec: Spec, specs: Sequence[Spec], model: str) -> Array:
     """Zeros, where nobody gives a picture."""
     assert spec.shape is not None
-    n, c, h, w = spec.shape
+    n = spec.shape[0]
+    layout = picture_layout(spec.shape, spec.dtype) or "NCHW"
+    c, h, w = sides_of(spec.shape, layout)
     if h is None or w is None or len(specs) > 1:
         raise InputError(
             f"{model} needs an example input, or the size of one: give x, or "
@@ -183,7 +223,8 @@ def _black(preprocess: Preprocess, spec: Spec, specs: Sequence[Spec], model: str
             if len(specs) == 1
             else f"{model} has {len(specs)} inputs: give x, a tuple with the picture in front"
         )
-    return np.zeros((n or 1, c or 3, h, w), np.float32)
+    sides = (h, w, c or 3) if layout == "NHWC" else (c or 3, h, w)
+    return np.zeros((n or 1, *sides), spec.dtype)
 
 
 def _dims(shape: Sequence[int | None]) -> str:
@@ -194,8 +235,10 @@ def in_front(graph: Graph, preprocess: Preprocess, picture: Array, channels: int
     """The Graph of a model, with the picture as its first input and the steps as nodes."""
     own = graph.inputs[0]
     fits = {**graph.fits}
-    steps = preprocess.steps(channels)
-    size = (picture.shape[2], picture.shape[3])
+    layout = picture_layout(picture.shape, picture.dtype)
+    # An input of uint8 has its own layout, and no step.
+    steps = () if picture.dtype == np.uint8 else preprocess.steps(channels)
+    size = sides_of(picture.shape, layout or "NCHW")[1:]
     name = _free(PICTURE, graph) if steps else own
     fits[name] = preprocess.fit, preprocess.share(size)
     if not steps:
@@ -267,7 +310,8 @@ def front(
     value = bend(key, arrays[0])
     found = {key: value}
     channels = _channels_behind(graph)
-    for name, step in zip(graph.preprocess, preprocess.steps(channels), strict=True):
+    steps = preprocess.steps(channels) if graph.preprocess else ()
+    for name, step in zip(graph.preprocess, steps, strict=True):
         value = bend(name, step.of(value))
         found[name] = value
     return found, (value, *arrays[1:])

@@ -18,6 +18,7 @@ from nbglcnn.lowering.fields import ReceptiveFields
 from nbglcnn.lowering.moves import Moved, Reading, moved_from, moves_only, reading_of
 from nbglcnn.ops import RECORDS
 from nbglcnn.ops.window import Window
+from nbglcnn.picture_layout import picture_layout
 
 
 def layer_keys(graph: Graph) -> list[Key]:
@@ -245,9 +246,8 @@ def parameter_origins(graph: Graph) -> dict[str, frozenset[str]]:
 def usual_fit(graph: Graph, value: str) -> p.Fit:
     """How pictures become an input where nobody says; "" for one that takes none."""
     shape = graph.shape(value)
-    pictures = len(shape) == 4 and shape[1] in p.PICTURE_CHANNELS and math.prod(shape) > 0
-    pictures = pictures and value not in graph.noise
-    return "crop" if pictures and graph.values[value].dtype.name == "float32" else ""
+    pictures = picture_layout(shape, graph.values[value].dtype) and value not in graph.noise
+    return "crop" if pictures else ""
 
 
 def reshaped(graph: Graph) -> dict[str, str]:

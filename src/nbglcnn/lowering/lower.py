@@ -31,6 +31,7 @@ from nbglcnn.lowering.sections import (
 from nbglcnn.lowering.shapes import infer_shapes
 from nbglcnn.lowering.weights import INSIDE, kernel_cut, packed
 from nbglcnn.ops import READ_THROUGH, RECORDS
+from nbglcnn.picture_layout import picture_layout
 
 FLATTEN_KERNEL = Kernel(
     "flatten_kernel", shader("flatten_kernel.glsl"), pixel=False,
@@ -92,6 +93,7 @@ def lower(
         fit, share = graph.fits.get(value, (usual_fit(graph, value), 1.0))
         record = b.input(key.name, value, graph.noise.get(value, ""))
         found = {"fit": fit, "share": share, "resampled": value in graph.fits,
+                 "layout": picture_layout(record.shape, record.dtype) or "NCHW",
                  "training": key.kind == "training"}  # fmt: skip
         inputs.append(msgspec.structs.replace(record, places=places, **found))
     # 0 examples: there is nothing to picture

@@ -13,9 +13,9 @@ from uuid import uuid4
 import numpy as np
 
 from nbglcnn.errors import InputError
-from nbglcnn.fitting import fitted
 from nbglcnn.graph import Array
-from nbglcnn.inputs import MODES
+from nbglcnn.picture_decoding import MODES, picture_array
+from nbglcnn.picture_layout import PictureLayout, laid_out, sides_of
 from nbglcnn.plan import Input
 from nbglcnn.sources.items import Dtype, Items, as_array, dtype_of, is_picture
 from nbglcnn.sources.records import BLOCK_BYTES
@@ -46,12 +46,15 @@ class Blocks:
         self._labels = labels
         self._classes = tuple(classes)
         self._missing: set[int] = set()
-        self._whole = _whole(items, self.shape)
+        # Inputs of uint8 have bytes, whatever the pictures are.
+        self.dtype: Dtype = "uint8" if record.dtype == "uint8" else items.dtype
+        stacked = items.stacked
+        self._whole = None if stacked is None else _laid(stacked, self.shape, record.layout)
         self._made: OrderedDict[int, Array] = OrderedDict()
-        self.item_bytes = math.prod(self.shape) * np.dtype(items.dtype).itemsize
+        self.item_bytes = math.prod(self.shape) * np.dtype(self.dtype).itemsize
         self.block = max(1, BLOCK_BYTES // self.item_bytes)
-        if items.stacked is not None and self._whole is None:
-            _check(items.stacked[0], items, self.shape, "Images")  # what is wrong is so with all
+        if stacked is not None and (self._whole is None or items.dtype != self.dtype):
+            self._check(stacked[0], "Images")  # what is wrong is so with all
 
     def is_like(self, other: Blocks) -> bool:
         """Whether pages that have one need not have the other."""
@@ -63,6 +66,7 @@ class Blocks:
                 one.shape,
                 one.record.fit,
                 one.record.share,
+                one.record.dtype,
             )
             for one in (self, other)
         )
@@ -74,7 +78,7 @@ class Blocks:
             "data": self.name,
             "count": self.items.count,
             "block": self.block,
-            "dtype": self.items.dtype,
+            "dtype": self.dtype,
             "labels": f"{self.name}.labels" if self._labels else "",
             "classes": f"{self.name}.classes" if self._classes else "",
         }
@@ -110,7 +114,7 @@ class Blocks:
     def item(self, index: int) -> Array:
         """One item in the input's shape, of the set's type; InputError where it cannot be had."""
         if self._whole is not None:
-            return _contiguous(self._whole[index], self.items.dtype)
+            return _contiguous(self._whole[index], self.dtype)
         made = self._made.get(index // self.block)
         if made is None or index in self._missing:
             return self._fitted(index)
@@ -118,21 +122,21 @@ class Blocks:
         return found
 
     def tensor(self, index: int) -> Array:
-        """One item as the input has it: (1, channels, height, width) of float32, 1 for white."""
+        """One item as the input has it, of an input of float32 with 1 for white."""
         item = self.item(index)
-        whole = item.astype(np.float32)
-        if self.items.dtype == "uint8":
+        whole = item.astype(self.record.dtype)
+        if self.dtype == "uint8" and self.record.dtype != "uint8":
             whole /= np.float32(255)
         return np.broadcast_to(whole, self.record.shape).copy()
 
     def _block(self, number: int, first: int) -> Array:
         last = min(first + self.block, self.items.count)
         if self._whole is not None:
-            return _contiguous(self._whole[first:last], self.items.dtype)
+            return _contiguous(self._whole[first:last], self.dtype)
         if number in self._made:
             self._made.move_to_end(number)
             return self._made[number]
-        made = np.zeros((last - first, *self.shape), self.items.dtype)
+        made = np.zeros((last - first, *self.shape), self.dtype)
         for k in range(first, last):
             try:
                 made[k - first] = self._fitted(k)
@@ -156,77 +160,69 @@ class Blocks:
 
     def _as_input(self, item: Any, name: str) -> Array:
         """An item in the input's shape and the set's type."""
-        dtype = self.items.dtype
         if not is_picture(item):
-            item = _check(as_array(item), self.items, self.shape, name)
+            item = self._check(as_array(item), name)
             if item.shape == self.shape:
-                exact = np.asarray(item, np.float32 if dtype == "float32" else item.dtype)
-                whole = dtype == "float32" and item.dtype == np.uint8
+                exact = np.asarray(item, np.float32 if self.dtype == "float32" else item.dtype)
+                whole = self.dtype == "float32" and item.dtype == np.uint8
                 return exact / np.float32(255) if whole else exact
             item = _picture(item)
-        channels, height, width = self.shape
-        mode = MODES.get(channels)
-        if mode is None:
+        channels, height, width = sides_of(self.shape, self.record.layout)
+        if channels not in MODES:
             raise InputError(
                 f"{name} is a picture, which cannot have the {channels} channels of the input "
                 f"{self.record.key}; give arrays of {self.shape}"
             )
+        fit, share = self.record.fit or "crop", self.record.share
         try:
-            drawn = fitted(
-                _eight_bits(item).convert(mode),
-                (height, width),
-                self.record.fit or "crop",
-                self.record.share,
-            )
+            pixels = picture_array(item, channels, self.dtype, (height, width), fit, share)
         except Exception as error:  # a damaged file whose pixels are read only now
             raise InputError(f"{name} cannot be had ({error})") from error
-        pixels = np.asarray(drawn)
-        pixels = pixels[None] if channels == 1 else pixels.transpose(2, 0, 1)
-        if dtype == "float32":
-            return pixels.astype(np.float32) / np.float32(255)
-        return np.ascontiguousarray(pixels)
+        return laid_out(pixels, self.record.layout)
+
+    def _check(self, item: Array, name: str) -> Array:
+        """An array as an item: the input's own shape, or uint8 of a picture; InputError else."""
+        shape, bytes_ = self.shape, self.dtype == "uint8"
+        laid = _laid(item[None], shape, self.record.layout) if item.ndim in (2, 3) else None
+        if laid is not None:
+            if dtype_of(item, name) == "float32" and bytes_:
+                raise InputError(
+                    f"{name}: of floats, and the input {self.record.key} is uint8; give uint8"
+                    if self.record.dtype == "uint8"
+                    else f"{name}: of floats, while the first item is a picture or uint8"
+                )
+            own: Array = laid[0]
+            return own
+        found = "×".join(map(str, item.shape))
+        if item.dtype != np.uint8:
+            dtype_of(item, name)
+            raise InputError(
+                f"{name}: floats of {found}; they are taken as they are, so that the input's shape "
+                f"{shape} is needed. Resize them before, or give pictures of uint8, which are "
+                "resized"
+            )
+        colours = item.ndim == 3 and (item.shape[0] in MODES or item.shape[2] in MODES)
+        if item.ndim == 2 or colours:
+            return item
+        raise InputError(
+            f"{name}: uint8 of {found}; a picture has 1, 3 or 4 channels, (H, W), (C, H, W) or "
+            "(H, W, C)"
+        )
 
 
-def _whole(items: Items, shape: tuple[int, ...]) -> Array | None:
-    """All items, as the input has them, where nothing but their order of axes is to be done."""
-    array = items.stacked
-    return None if array is None else _laid(array, shape)
-
-
-def _laid(array: Array, shape: tuple[int, ...]) -> Array | None:
+def _laid(array: Array, shape: tuple[int, ...], layout: PictureLayout) -> Array | None:
     """Items of (h, w), (c, h, w) or (h, w, c) as the input's, without a copy; None for others."""
-    channels, height, width = shape
+    channels, height, width = sides_of(shape, layout)
     own = array.shape[-3:]
     if array.ndim == 4 and own == shape:
         return array
     if array.ndim == 4 and own == (height, width, channels):
         return array.transpose(0, 3, 1, 2)
+    if array.ndim == 4 and layout == "NHWC" and own == (channels, height, width):
+        return array.transpose(0, 2, 3, 1)
     if array.ndim == 3 and channels == 1 and array.shape[1:] == (height, width):
-        return array[:, None]
+        return array[..., None] if layout == "NHWC" else array[:, None]
     return None
-
-
-def _check(item: Array, items: Items, shape: tuple[int, ...], name: str) -> Array:
-    """An array as an item: the input's own shape, or uint8 of a picture; InputError else."""
-    if item.ndim in (2, 3) and (laid := _laid(item[None], shape)) is not None:
-        dtype = dtype_of(item, name)
-        if dtype == "float32" and items.dtype == "uint8":
-            raise InputError(f"{name}: of floats, while the first item is a picture or uint8")
-        own: Array = laid[0]
-        return own
-    found = "×".join(map(str, item.shape))
-    if item.dtype != np.uint8:
-        dtype_of(item, name)
-        raise InputError(
-            f"{name}: floats of {found}; they are taken as they are, so that the input's shape "
-            f"{shape} is needed. Resize them before, or give pictures of uint8, which are resized"
-        )
-    if item.ndim == 2 or (item.ndim == 3 and (item.shape[0] in MODES or item.shape[2] in MODES)):
-        return item
-    raise InputError(
-        f"{name}: uint8 of {found}; a picture has 1, 3 or 4 channels, (H, W), (C, H, W) or "
-        "(H, W, C)"
-    )
 
 
 def _picture(array: Array) -> Any:
@@ -238,16 +234,6 @@ def _picture(array: Array) -> Any:
     if array.ndim == 3 and array.shape[2] == 1:
         array = array[:, :, 0]
     return Image.fromarray(np.ascontiguousarray(array))
-
-
-def _eight_bits(image: Any) -> Any:
-    """A picture of more than 8 bits in 8: 65535 is white, of floats 1. Pillow would cut at 255."""
-    from PIL import Image
-
-    if not (image.mode == "F" or image.mode.startswith("I")):
-        return image
-    numbers = np.asarray(image, np.float64) / (1 if image.mode == "F" else 65535)
-    return Image.fromarray(np.rint(255 * np.clip(numbers, 0, 1)).astype(np.uint8))
 
 
 def _contiguous(array: Array, dtype: Dtype) -> Array:

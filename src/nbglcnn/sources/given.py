@@ -14,6 +14,7 @@ import numpy as np
 from nbglcnn.edits.kinds import KINDS
 from nbglcnn.errors import InputError, nearest
 from nbglcnn.graph import Array
+from nbglcnn.picture_layout import PICTURED
 from nbglcnn.plan import Input
 from nbglcnn.sources.records import NOISE_MEAN, NOISE_STD, Kind, Source
 
@@ -51,7 +52,7 @@ class InputSource:
 
     kind: ClassVar[Kind]
     told: ClassVar[tuple[str, ...]] = ()  # fields that a Source has as well
-    takes: ClassVar[str] = "pictures: float32 of (n, 1, 3 or 4, height, width)"
+    takes: ClassVar[str] = f"pictures: {PICTURED}"
     offers: ClassVar[tuple[str, ...]] = ()  # besides its fields, for people
 
     input: str = field(default="", kw_only=True)
@@ -154,7 +155,7 @@ class Drawing(InputSource):
 class Picture(InputSource):
     """A picture that was chosen, dropped or pasted in a page, which alone has it; one example.
 
-    Not to be made in Python: `viewer.input = PIL.Image.open(path)` sets a picture from here.
+    Not to be made in Python: `viewer.source = nbglcnn.Images([path])` sets a picture from here.
     `title` is the file's name.
     """
 

@@ -77,7 +77,10 @@ class Images(InputSource):
     kind: ClassVar[Kind] = "images"
     offers: ClassVar[tuple[str, ...]] = ("at",)
     told: ClassVar[tuple[str, ...]] = ("index", "playing", "rate", "shuffled", "seed", "title")
-    takes: ClassVar[str] = "arrays of float32, (n, channels, height, width)"
+    takes: ClassVar[str] = (
+        "arrays of float32, (n, channels, height, width), or pictures as uint8, channels first or "
+        "last"
+    )
 
     data: Any = field(compare=False)
     labels: Any = field(default=None, compare=False)
@@ -137,8 +140,9 @@ class Images(InputSource):
         return self.opened.items.count
 
     def fits(self, record: Input) -> bool:
-        """Whether it is of floats, with channels and places."""
-        return record.dtype == "float32" and len(record.shape) == 4 and 0 not in record.shape
+        """Whether it is of floats, with channels and places, or of the bytes of pictures."""
+        floats = record.dtype == "float32" and len(record.shape) == 4 and 0 not in record.shape
+        return floats or record.fit != ""
 
     def blobs(self, record: Input, earlier: Blobs | None = None) -> Blocks:
         """The items for this input; the `earlier` ones where they are of the same set and size."""

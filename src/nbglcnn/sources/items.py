@@ -12,14 +12,19 @@ from typing import Any, Literal
 
 import numpy as np
 
+from nbglcnn.arrays import plain_array
 from nbglcnn.errors import InputError
 from nbglcnn.graph import Array
 from nbglcnn.inputs import Spec, of_tensor
+from nbglcnn.inputs import as_array as array_of
+from nbglcnn.picture_decoding import is_deep, open_picture
 from nbglcnn.sources.given import checked_path
 
 Dtype = Literal["uint8", "float32"]
 # As torchvision.datasets.folder has them, so that the same files have the same numbers.
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
+# Those of EXTENSIONS that may have greys of more than 8 bits.
+DEEP = (".png", ".pgm", ".tif", ".tiff")
 # Labels that only the items themselves tell are asked for when a page wants them, of so many.
 MOST_READ = 2000
 NO_SETS = (dict, bytes, bytearray, memoryview, range)
@@ -64,7 +69,7 @@ def items_of(data: Any) -> Items:
     if is_tensor(data):
         return _of_array(of_tensor(data, Spec("Images")))
     if isinstance(data, np.ndarray):
-        return _of_array(data)
+        return _of_array(plain_array(data, "Images"))
     if isinstance(data, list | tuple):
         return _of_list(data)
     if hasattr(data, "__getitem__") and hasattr(data, "__len__") and not isinstance(data, NO_SETS):
@@ -95,9 +100,12 @@ def dtype_of(array: Array, what: str) -> Dtype:
         return "uint8"
     if array.dtype.kind == "f":
         return "float32"
+    how = "array.astype('uint8') where the numbers are from 0 to 255"
+    if array.dtype == np.uint16:
+        how += ", (array / 65535).astype('float32') where white is 65535"
     raise InputError(
         f"{what}: dtype {array.dtype}; uint8 from 0 to 255 is needed, or floats as the network "
-        "takes them. array.astype('uint8') where the numbers are from 0 to 255"
+        f"takes them. {how}"
     )
 
 
@@ -136,10 +144,11 @@ def _of_list(data: Sequence[Any]) -> Items:
             f"Images: item {floats.index(True)} is of floats, item {floats.index(False)} a picture "
             "or uint8: give all in one of them"
         )
+    deep = any(is_picture(one) and is_deep(one) for one in data)
     kind = type(data[0]).__name__
     return Items(
         len(data),
-        "float32" if floats[0] else "uint8",
+        "float32" if floats[0] or deep else "uint8",
         lambda index: data[index],
         lambda index: f"item {index}",
         f"in a {type(data).__name__} ({kind})",
@@ -149,10 +158,7 @@ def _of_list(data: Sequence[Any]) -> Items:
 def _of_folder(folder: Path) -> Items:
     """Picture files in order; folders in it are classes, as torchvision's ImageFolder has them."""
     if folder.is_file():
-        raise InputError(
-            f"Images: {folder} is a file; give its folder. Of one picture viewer.input = "
-            "PIL.Image.open(path) makes the input"
-        )
+        raise InputError(f"Images: {folder} is a file; give its folder, or a list, Images([path])")
     if not folder.is_dir():
         raise InputError(f"Images: there is no folder {folder}")
     # Jupyter keeps its check points in folders whose names begin with a dot.
@@ -187,18 +193,24 @@ def _is_file_of_picture(name: str) -> bool:
 
 
 def _of_files(files: Sequence[Path], title: str, folder: Path | None = None) -> Items:
-    def item(index: int) -> Any:
-        from PIL import Image, ImageOps
-
-        with Image.open(files[index]) as image:
-            return ImageOps.exif_transpose(image)
-
     def named(index: int) -> str:
         file = files[index]
         return str(file.relative_to(folder)) if folder else str(file)
 
     where = f"in {folder}" if folder else "of files"
-    return Items(len(files), "uint8", item, named, where, title)
+    dtype: Dtype = "float32" if any(map(_is_deep_file, files[:MOST_READ])) else "uint8"
+    return Items(len(files), dtype, lambda index: open_picture(files[index]), named, where, title)
+
+
+def _is_deep_file(file: Path) -> bool:
+    """Whether a file has greys of more than 8 bits, by its head; False for a damaged one."""
+    if file.suffix.lower() not in DEEP:
+        return False
+    from PIL import Image
+
+    with suppress(Exception), Image.open(file) as image:
+        return is_deep(image)
+    return False
 
 
 def _of_dataset(data: Any) -> Items:
@@ -213,7 +225,11 @@ def _of_dataset(data: Any) -> Items:
             f"Images: item 0 of {kind} is {type(first).__name__}; a PIL image, a tensor or an "
             "array is needed, or a tuple of one and its label"
         )
-    dtype: Dtype = "uint8" if is_picture(first) else dtype_of(as_array(first), f"item 0 of {kind}")
+    dtype: Dtype
+    if is_picture(first):
+        dtype = "float32" if is_deep(first) else "uint8"
+    else:
+        dtype = dtype_of(as_array(first), f"item 0 of {kind}")
     told = _told_labels(data, count)
     labels: Callable[[], Sequence[int]] | None = None
     if told is not None:
@@ -297,4 +313,4 @@ def as_array(item: Any) -> Array:
     """An item that is no PIL image as an array."""
     if is_tensor(item):
         return of_tensor(item, Spec("Images"))
-    return np.asarray(item)
+    return array_of(item, "Images")

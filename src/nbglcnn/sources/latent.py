@@ -15,6 +15,7 @@ from uuid import uuid4
 
 import numpy as np
 
+from nbglcnn.arrays import plain_array
 from nbglcnn.edits.kinds import INJECT
 from nbglcnn.edits.records import Edit, editable
 from nbglcnn.edits.skipping import following
@@ -223,7 +224,7 @@ def _numbers(code: Any) -> Float32:
     if hasattr(code, "detach"):
         code = code.detach().cpu().numpy()
     try:
-        found = np.asarray(code, np.float64)
+        found = plain_array(code, "Latent: a code").astype(np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(f"Latent: a code is an array of numbers ({error})") from None
     with np.errstate(over="ignore"):

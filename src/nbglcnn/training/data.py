@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from nbglcnn.arrays import plain_array
 from nbglcnn.errors import InputError
 from nbglcnn.graph import Array
 from nbglcnn.inputs import Spec, as_arrays
@@ -225,7 +226,7 @@ def _array(one: Any, name: str) -> Array:
     if hasattr(one, "detach"):
         one = one.detach().cpu()
         one = (one.float() if str(one.dtype) == "torch.bfloat16" else one).numpy()
-    array = np.asarray(one)
+    array = plain_array(one, name)
     if array.dtype.kind not in "fiub":
         raise InputError(f"{name}: {type(one).__name__} was given; {TAKEN}")
     return array

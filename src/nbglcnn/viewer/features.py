@@ -168,7 +168,7 @@ class Features:
 
 def checked_cut(network: Network, cut: str | None) -> tuple[Input, Value, bool]:
     """The input that takes pictures, and the value that has the features."""
-    pictured = [one for one in network.plan.inputs if one.fit]
+    pictured = [one for one in network.plan.inputs if one.fit and one.dtype == "float32"]
     if not pictured:
         own = network.plan.inputs
         found = ", ".join(f"{one.key} is {one.dtype} of {one.shape}" for one in own)

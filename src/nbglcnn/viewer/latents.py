@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 import numpy as np
 
+from nbglcnn.arrays import plain_array
 from nbglcnn.errors import DeviceError, InputError, OpenGLUnavailable
 from nbglcnn.graph import Array
 from nbglcnn.lowering import lower
@@ -155,7 +156,9 @@ class _Items:
             self.classes = opened.classes
             return
         data = latent.data
-        data = data.detach().cpu().numpy() if hasattr(data, "detach") else np.asarray(data)
+        if hasattr(data, "detach"):
+            data = data.detach().cpu().numpy()
+        data = plain_array(data, f"Latent({latent.layer!r}): data")
         if data.shape[1:] != record.shape[1:] or not len(data) or data.dtype.kind != "f":
             raise InputError(
                 f"Latent({latent.layer!r}): data of shape {data.shape} and {data.dtype}; floats of "

@@ -209,8 +209,7 @@ class Sourced(Fed, anywidget.AnyWidget):
             what = "a picture" if source.kind == "picture" else "a film without data"
             raise InputError(
                 f"{source!r} is {what} that was chosen in a page, which has another source now: "
-                "choose it there, or give the file (viewer.input = PIL.Image.open(path), "
-                "nbglcnn.Video(path))"
+                "choose it there, or give the file (nbglcnn.Images([path]), nbglcnn.Video(path))"
             )
 
     def _input_record(self, key: str, *, one: bool) -> Input:

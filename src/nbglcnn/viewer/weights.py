@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from nbglcnn import load
+from nbglcnn.arrays import plain_array
 from nbglcnn.errors import InputError, to_write, unknown
 from nbglcnn.graph import Array, Graph
 from nbglcnn.plan import Patch
@@ -106,7 +107,7 @@ def checked(graph: Graph, name: str, index: Any, values: Any) -> WeightEdit:
     if hasattr(index, "detach"):
         index = index.detach().cpu().numpy()
     what = f"set_weight: {name} has the shape {data.shape}"
-    given = np.asarray(values)
+    given = plain_array(values, "set_weight")
     if given.dtype.kind not in "fiub":
         raise InputError(f"{what}; numbers are needed, not {given.dtype} ({values!r:.80})")
     if not np.isfinite(given).all():

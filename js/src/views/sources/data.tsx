@@ -3,8 +3,8 @@
 import { useSignal } from "@preact/signals";
 import { useId, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { full } from "../../format.ts";
+import { sidesOf } from "../../gl/fitting.ts";
 import type { Source } from "../../source.ts";
-import { sidesOf } from "../../sources/place.ts";
 import type { SourceControls } from "../../state/sources.ts";
 import { useViews } from "../context.ts";
 import { roomOf } from "../rooms.tsx";

@@ -1,6 +1,6 @@
 // Drawing by mouse, touch or pen on the source's canvas, and its brush.
 import { useLayoutEffect, useRef } from "preact/hooks";
-import { sidesOf } from "../../sources/place.ts";
+import { sidesOf } from "../../gl/fitting.ts";
 import type { Pen } from "../../state/sources.ts";
 import { useViews } from "../context.ts";
 import type { PartProps } from "./drawer.tsx";

@@ -245,10 +245,11 @@ function Failed({ source }: { source: Source }) {
   );
 }
 
-/** The line of Python that does the same. */
+/** The line of Python that does the same; none of a file that this browser could not read. */
 function Python({ several }: { several: boolean }) {
-  const source = useViews().state.source.value;
+  const { source, sourceStatus } = useViews().state;
   const Lines = roomOf<typeof bend>("bend")?.Lines;
-  const line = source === null ? "" : pythonOf(source, several);
+  const now = sourceStatus.value.phase === "failed" ? null : source.value;
+  const line = now === null ? "" : pythonOf(now, several);
   return Lines && line !== "" ? <Lines title="As Python" lines={[line]} /> : null;
 }

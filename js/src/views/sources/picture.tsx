@@ -1,8 +1,8 @@
 // A picture: chosen, dropped or pasted; it is shown as it is.
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { shapeText } from "../../format.ts";
+import { sidesOf } from "../../gl/fitting.ts";
 import type { Input } from "../../plan.ts";
-import { sidesOf } from "../../sources/place.ts";
 import { useViews } from "../context.ts";
 import { takeFile } from "./choose.ts";
 import type { PartProps } from "./drawer.tsx";

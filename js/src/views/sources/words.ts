@@ -81,7 +81,7 @@ export function failureWords(
 /** Why an input takes no pictures; "" where it does. */
 export function whyNoPictures({ key, shape, fit }: Input): string {
   if (fit !== "") return "";
-  return `${key} takes ${shape.join("×")} numbers. A picture can become float32 of n × 1, 3 or 4 × height × width.`;
+  return `${key} takes ${shape.join("×")} numbers. A picture can become float32 of n × 1, 3 or 4 × height × width, or uint8.`;
 }
 
 /** A code of more numbers is left out of the line. */
@@ -135,7 +135,7 @@ export function pythonOf(source: Source, several: boolean): string {
     case "noise":
       return made("Noise", `${seed}`, `mean=${mean}`, `std=${std}`);
     case "picture":
-      return source.title === "" ? "" : `viewer.input = PIL.Image.open(${quoted(source.title)})`;
+      return source.title === "" ? "" : made("Images", `[${quoted(source.title)}]`);
     default:
       return "";
   }

@@ -1,0 +1,341 @@
+"""Picture files of every kind that a notebook meets, small, and what each of them is."""
+
+import io
+import struct
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from PIL import Image, ImageCms, PngImagePlugin
+
+WIDTH, HEIGHT = 12, 8
+ORIENTATION = 0x0112
+FILE_TYPES = {
+    "png": "image/png", "jpg": "image/jpeg", "gif": "image/gif", "webp": "image/webp",
+    "bmp": "image/bmp", "tif": "image/tiff",
+}  # fmt: skip
+# Primaries of Display P3, adapted to the white of profiles (D50).
+P3 = ((0.51512, 0.2412, -0.00105), (0.29198, 0.69225, 0.04189), (0.1571, 0.06657, 0.78407))
+D50 = (0.9642, 1.0, 0.8249)
+
+
+def pixels(channels: int, seed: int = 1) -> np.ndarray:
+    """Rough pixels that no turn and no mirror leaves as they are."""
+    return np.random.default_rng(seed).integers(0, 256, (HEIGHT, WIDTH, channels), np.uint8)
+
+
+def smooth(mode: str = "RGB") -> Image.Image:
+    """For files that lose a little: JPEG."""
+    small = Image.fromarray(np.random.default_rng(2).integers(0, 256, (2, 3, 4), np.uint8), "RGBA")
+    return small.convert("RGB").resize((48, 32), Image.Resampling.BICUBIC).convert(mode)
+
+
+Triple = tuple[float, float, float]
+
+
+def display_p3() -> bytes:
+    """An ICC profile of Display P3: its primaries, and sRGB's curve as a table."""
+    table = np.rint(linear(np.linspace(0, 1, 1024)) * 65535).astype(">u2")
+    return profile(P3, b"curv" + bytes(4) + struct.pack(">I", len(table)) + table.tobytes())
+
+
+def of_gamma(gamma: float, primaries: tuple[Triple, ...] = ()) -> bytes:
+    """An ICC profile of a power, of greys or of colours."""
+    return profile(primaries, b"curv" + bytes(4) + struct.pack(">IHxx", 1, round(gamma * 256)))
+
+
+def profile(primaries: tuple[Triple, ...], curve: bytes) -> bytes:
+    """An ICC profile with one curve for all channels; of greys without primaries."""
+    tags = {b"wtpt": _xyz(D50), b"desc": _described("a test"), b"cprt": b"text" + bytes(5)}
+    for letter, primary in zip(b"rgb", primaries, strict=False):
+        tags[bytes([letter]) + b"XYZ"] = _xyz(primary)
+        tags[bytes([letter]) + b"TRC"] = curve
+    if not primaries:
+        tags[b"kTRC"] = curve
+    index, body = struct.pack(">I", len(tags)), b""
+    for name, data in tags.items():
+        index += name + struct.pack(">II", 132 + 12 * len(tags) + len(body), len(data))
+        body += data + bytes(-len(data) % 4)
+    header = struct.pack(
+        ">I4sI4s4s4s12x4s28x3i48x", 128 + len(index) + len(body), b"", 0x02400000, b"mntr",
+        b"RGB " if primaries else b"GRAY", b"XYZ ", b"acsp", *_fixed(D50),
+    )  # fmt: skip
+    return header + index + body
+
+
+def _fixed(numbers: tuple[float, ...]) -> list[int]:
+    return [round(number * 65536) for number in numbers]
+
+
+def _xyz(numbers: tuple[float, ...]) -> bytes:
+    return b"XYZ " + bytes(4) + struct.pack(">3i", *_fixed(numbers))
+
+
+def _described(text: str) -> bytes:
+    return b"desc" + bytes(4) + struct.pack(">I", len(text) + 1) + text.encode() + bytes(79)
+
+
+def deep_png(samples: np.ndarray, kind: int) -> bytes:
+    """A PNG of 16 bits a sample, (height, width, channels); Pillow writes grey ones alone."""
+    height, width, _ = samples.shape
+    rows = samples.astype(">u2").reshape(height, -1)
+    raw = b"".join(b"\0" + row.tobytes() for row in rows)
+    header = struct.pack(">IIBBBBB", width, height, 16, kind, 0, 0, 0)
+    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(raw)), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+        for name, data in chunks
+    )
+
+
+def saved(image: Image.Image, kind: str, **more: Any) -> bytes:
+    """The bytes of a file."""
+    file = io.BytesIO()
+    image.save(file, kind, **more)
+    return file.getvalue()
+
+
+def turned(orientation: int) -> Image.Exif:
+    """EXIF data of a camera that was held so."""
+    exif = Image.Exif()
+    exif[ORIENTATION] = orientation
+    return exif
+
+
+@dataclass(frozen=True)
+class PictureFile:
+    """A file, and what its pixels are: (3, height, width) from 0 to 1.
+
+    Decoders of other makers may differ by `steps` of 255; a browser reads it unless `tiff`.
+    """
+
+    content: bytes
+    wanted: np.ndarray
+    steps: float = 0
+    page_steps: float = 0
+
+    @property
+    def tiff(self) -> bool:
+        return self.content[:2] in (b"II", b"MM")
+
+
+def opaque(array: np.ndarray) -> np.ndarray:
+    """Pixels of 8 bits, (height, width) or (height, width, 3), as they have to go in."""
+    rgb = np.repeat(array[..., None], 3, 2) if array.ndim == 2 else array
+    return (rgb.astype(np.float32) / np.float32(255)).transpose(2, 0, 1)
+
+
+def on_black(array: np.ndarray) -> np.ndarray:
+    """Pixels (height, width, 4), multiplied by alpha and rounded."""
+    whole = array.astype(int)
+    return opaque((whole[..., :3] * whole[..., 3:] + 127) // 255)
+
+
+def of_16_bits(array: np.ndarray) -> np.ndarray:
+    grey = array.astype(np.float32) / np.float32(65535)
+    return np.stack([grey] * 3)
+
+
+# How pixels lie when they are seen, by the number in EXIF data.
+TURNS: dict[int, Callable[[np.ndarray], np.ndarray]] = {
+    2: lambda a: a[:, ::-1],
+    3: lambda a: a[::-1, ::-1],
+    4: lambda a: a[::-1],
+    5: lambda a: a.swapaxes(0, 1),
+    6: lambda a: np.rot90(a, -1),
+    7: lambda a: a[::-1, ::-1].swapaxes(0, 1),
+    8: lambda a: np.rot90(a),
+}
+# The primaries of sRGB, adapted to the white of profiles as those of P3 are.
+SRGB = ((0.43607, 0.22249, 0.01392), (0.38515, 0.71687, 0.09708), (0.14307, 0.06061, 0.71410))
+
+
+def linear(levels: np.ndarray) -> np.ndarray:
+    return np.where(levels <= 0.04045, levels / 12.92, ((levels + 0.055) / 1.055) ** 2.4)
+
+
+def encoded(light: np.ndarray) -> np.ndarray:
+    """Light from 0 to 1 as bytes of sRGB."""
+    bent = np.where(light <= 0.0031308, light * 12.92, 1.055 * light ** (1 / 2.4) - 0.055)
+    return np.rint(255 * bent).astype(np.uint8)
+
+
+def from_p3(array: np.ndarray) -> np.ndarray:
+    """Pixels of Display P3 in sRGB, by the formulas."""
+    return encoded(np.clip(linear(array / 255) @ np.array(P3) @ np.linalg.inv(SRGB), 0, 1))
+
+
+def read(content: bytes, mode: str = "RGB") -> np.ndarray:
+    """What Pillow reads of a file that it has written, with nothing done to it."""
+    with Image.open(io.BytesIO(content)) as image:
+        return np.asarray(image.convert(mode))
+
+
+@cache
+def files() -> dict[str, PictureFile]:
+    """By name, which says what it is."""
+    rgb, rgba, grey = pixels(3), pixels(4), pixels(1)[..., 0]
+    found = {
+        **_png(rgb, rgba, grey),
+        **_moving(rgb, rgba),
+        **_jpeg(),
+        **_tiff(rgb, rgba),
+        "rgb.bmp": PictureFile(saved(Image.fromarray(rgb), "bmp"), opaque(rgb)),
+    }
+    return found
+
+
+def _png(rgb: np.ndarray, rgba: np.ndarray, grey: np.ndarray) -> dict[str, PictureFile]:
+    colour, shade = Image.fromarray(rgb), Image.fromarray(grey)
+    clear = Image.fromarray(rgba, "RGBA")
+    palette = colour.quantize(16)
+    indices, listed = np.asarray(palette), np.asarray(palette.convert("RGB"))
+    alphas = np.array([0, 60, 128, 200, *[255] * 252], np.uint8)
+    wide = np.random.default_rng(3).integers(0, 65536, (HEIGHT, WIDTH, 4))
+    high = (wide >> 8).astype(np.uint8)  # what Pillow and browsers keep of colours of 16 bits
+    deep = Image.fromarray(wide[..., 0].astype(np.uint16))
+    srgb = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+    p3 = {"icc_profile": display_p3()}
+    half = np.where((rgb == rgb[0, 0]).all(-1), 0, 255).astype(np.uint8)[..., None]
+    dark = np.where(grey == grey[0, 0], 0, 255).astype(np.uint8)[..., None]
+    gamma = PngImagePlugin.PngInfo()
+    gamma.add(b"gAMA", struct.pack(">I", 45455))
+    whites = (31270, 32900, 64000, 33000, 30000, 60000, 15000, 6000)
+    gamma.add(b"cHRM", struct.pack(">8I", *whites))
+    one_bit = shade.convert("1")
+    single = np.where(indices == 3, 0, 255).astype(np.uint8)[..., None]
+    la = Image.merge("LA", (shade, clear.getchannel("A")))
+    la_pixels = np.concatenate([np.repeat(grey[..., None], 3, 2), rgba[..., 3:]], 2)
+
+    def file(image: Image.Image, wanted: np.ndarray, steps: float = 0, **more: Any) -> PictureFile:
+        return PictureFile(saved(image, "png", **more), wanted, steps, 2 * steps)
+
+    return {
+        "rgb.png": file(colour, opaque(rgb)),
+        "grey.png": file(shade, opaque(grey)),
+        "one bit.png": file(one_bit, opaque(np.asarray(one_bit) * np.uint8(255))),
+        "grey and alpha.png": file(la, on_black(la_pixels)),
+        "rgba.png": file(clear, on_black(rgba)),
+        "palette.png": file(palette, opaque(listed)),
+        "palette with alphas.png": file(
+            palette,
+            on_black(np.concatenate([listed, alphas[indices][..., None]], 2)),
+            transparency=alphas[:5].tobytes(),
+        ),
+        "palette with one transparent.png": file(
+            palette, on_black(np.concatenate([listed, single], 2)), transparency=3
+        ),
+        "rgb with tRNS.png": file(
+            colour,
+            on_black(np.concatenate([rgb, half], 2)),
+            transparency=tuple(map(int, rgb[0, 0])),
+        ),
+        "grey with tRNS.png": file(
+            shade,
+            on_black(np.concatenate([np.repeat(grey[..., None], 3, 2), dark], 2)),
+            transparency=int(grey[0, 0]),
+        ),
+        "16 bits grey.png": PictureFile(saved(deep, "png"), of_16_bits(wide[..., 0]), 0, 2),
+        "16 bits rgb.png": PictureFile(deep_png(wide[..., :3], 2), opaque(high[..., :3])),
+        "16 bits rgba.png": PictureFile(deep_png(wide, 6), on_black(high)),
+        "turned.png": file(colour, opaque(TURNS[6](rgb)), exif=turned(6)),
+        "turned rgba.png": file(clear, on_black(TURNS[7](rgba)), exif=turned(7)),
+        "srgb.png": file(colour, opaque(rgb), icc_profile=srgb),
+        "p3.png": file(colour, opaque(from_p3(rgb)), 1, **p3),
+        "p3 rgba.png": file(
+            clear, on_black(np.concatenate([from_p3(rgba[..., :3]), rgba[..., 3:]], 2)), 1, **p3
+        ),
+        "p3 palette.png": file(palette, opaque(from_p3(listed)), 1, **p3),
+        "p3 grey.png": file(shade, opaque(grey), 1, **p3),
+        "grey of gamma 1.8.png": file(
+            shade, opaque(encoded((grey / 255) ** 1.8)), 1, icc_profile=of_gamma(1.8)
+        ),
+        "grey by a profile of colours.png": file(
+            shade, opaque(encoded((grey / 255) ** 1.8)), 1, icc_profile=of_gamma(1.8, SRGB)
+        ),
+        "colours by a profile of greys.png": file(colour, opaque(rgb), icc_profile=of_gamma(1.8)),
+        "p3 turned.png": file(colour, opaque(TURNS[5](from_p3(rgb))), 1, exif=turned(5), **p3),
+        "damaged profile.png": file(colour, opaque(rgb), icc_profile=b"no profile" * 20),
+        "gamma and primaries.png": file(colour, opaque(rgb), pnginfo=gamma),
+    }
+
+
+def _moving(rgb: np.ndarray, rgba: np.ndarray) -> dict[str, PictureFile]:
+    """Of animated ones the first frame."""
+    colour, clear = Image.fromarray(rgb), Image.fromarray(rgba, "RGBA")
+    palette = colour.quantize(16)
+    listed = np.asarray(palette.convert("RGB"))
+    alpha = np.where(np.asarray(palette) == 2, 0, 255).astype(np.uint8)[..., None]
+    others = [Image.fromarray(pixels(3, seed)) for seed in (5, 6)]
+    frames = {"save_all": True, "append_images": others, "duration": 100}
+    lossless = {"lossless": True, "exact": True}
+    gif = saved(colour, "gif", **frames)
+    webp = {
+        "lossless.webp": (colour, opaque(rgb), {}),
+        "rgba.webp": (clear, on_black(rgba), {}),
+        "animated.webp": (colour, opaque(rgb), frames),
+        **{
+            f"turned {k}.webp": (colour, opaque(TURNS[k](rgb)), {"exif": turned(k)})
+            for k in range(2, 9)
+        },
+    }
+    return {
+        "still.gif": PictureFile(saved(palette, "gif"), opaque(listed)),
+        "transparent.gif": PictureFile(
+            saved(palette, "gif", transparency=2), on_black(np.concatenate([listed, alpha], 2))
+        ),
+        "animated.gif": PictureFile(gif, opaque(read(gif))),
+        "animated.png": PictureFile(saved(colour, "png", **frames), opaque(rgb)),
+        **{
+            name: PictureFile(saved(image, "webp", **more, **lossless), wanted)
+            for name, (image, wanted, more) in webp.items()
+        },
+        "p3.webp": PictureFile(
+            saved(colour, "webp", icc_profile=display_p3(), **lossless),
+            opaque(from_p3(rgb)), 1, 2,
+        ),
+    }  # fmt: skip
+
+
+def _jpeg() -> dict[str, PictureFile]:
+    """Decoders round in their own way, by a step or two."""
+
+    def file(mode: str = "RGB", **more: Any) -> bytes:
+        return saved(smooth(mode), "jpeg", quality=95, subsampling=0, **more)
+
+    seen = read(file())
+    cmyk = file("CMYK")
+    inks = 255 - read(cmyk, "CMYK").astype(int)
+    mixed = np.rint(inks[..., :3] * inks[..., 3:] / 255).astype(np.uint8)
+    return {
+        "rgb.jpg": PictureFile(file(), opaque(seen), 0, 2),
+        "grey.jpg": PictureFile(file("L"), opaque(read(file("L"), "L")), 0, 2),
+        "cmyk.jpg": PictureFile(cmyk, opaque(mixed), 1, 2),
+        "progressive.jpg": PictureFile(file(progressive=True), opaque(seen), 0, 2),
+        "p3.jpg": PictureFile(file(icc_profile=display_p3()), opaque(from_p3(seen)), 2, 3),
+        **{
+            f"turned {k}.jpg": PictureFile(file(exif=turned(k)), opaque(TURNS[k](seen)), 0, 2)
+            for k in range(2, 9)
+        },
+    }
+
+
+def _tiff(rgb: np.ndarray, rgba: np.ndarray) -> dict[str, PictureFile]:
+    wide = np.random.default_rng(3).integers(0, 65536, (HEIGHT, WIDTH))
+    floats = np.random.default_rng(4).random((HEIGHT, WIDTH), np.float32)
+    big = Image.frombytes("I;16B", (WIDTH, HEIGHT), wide.astype(">u2").tobytes())
+    return {
+        "rgb.tif": PictureFile(saved(Image.fromarray(rgb), "tiff"), opaque(rgb)),
+        "turned.tif": PictureFile(
+            saved(Image.fromarray(rgb), "tiff", exif=turned(6)), opaque(TURNS[6](rgb))
+        ),
+        "rgba.tif": PictureFile(saved(Image.fromarray(rgba, "RGBA"), "tiff"), on_black(rgba)),
+        "16 bits.tif": PictureFile(
+            saved(Image.fromarray(wide.astype(np.uint16)), "tiff"), of_16_bits(wide)
+        ),
+        "16 bits big-endian.tif": PictureFile(saved(big, "tiff"), of_16_bits(wide)),
+        "floats.tif": PictureFile(saved(Image.fromarray(floats), "tiff"), np.stack([floats] * 3)),
+    }
