@@ -79,6 +79,17 @@ Object.defineProperty(WebSocket.prototype, "onmessage", {
 });
 """.replace("KINDS", "|".join(KINDS))
 
+# A device that goes wrong later: while `window.skips` is set, every seventh draw does nothing.
+SKIPS = """
+window.skips = false;
+let draws = 0;
+const { drawArrays } = WebGL2RenderingContext.prototype;
+WebGL2RenderingContext.prototype.drawArrays = function (...given) {
+  if (window.skips && ++draws % 7 === 0) return;
+  drawArrays.apply(this, given);
+};
+"""
+
 ALIVE = """() => {
   const [store] = [...(globalThis[Symbol.for("nbglcnn.v1")]?.values() ?? [])];
   return { ...(store?.device?.alive ?? {}) };
