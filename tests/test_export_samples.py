@@ -12,7 +12,7 @@ from torch import nn
 
 import nbglcnn
 from exported import held_by
-from faults import SKIPS
+from faults import END, SKIPS, UNEQUAL
 from nbglcnn import transforms
 from test_parity import Large
 from test_viewer_parity import EVERY, MISCOMPILE
@@ -114,6 +114,20 @@ def test_equal_examples_are_equal_to_the_bit_in_a_page(
     path = nbglcnn.export_html(model.eval(), x, tmp_path / "twins.html")
     assert len(held_by(path)[0]["samples"]["alike"]) >= 4
     expect(line_of(offline(path))).to_contain_text("4 of 4 layers match PyTorch")
+
+
+def test_equal_examples_that_differ_by_a_bit_are_told_though_each_matches(
+    offline: Callable[..., Page], tmp_path: Path
+) -> None:
+    model = nn.Sequential(nn.Conv2d(1, 3, 1), nn.ReLU()).eval()
+    nn.init.ones_(model[0].weight)
+    example = pictures(5)[:1].copy()
+    example.ravel()[-1] = END
+    path = nbglcnn.export_html(model, np.concatenate([example] * 3), tmp_path / "twins.html")
+    expect(line_of(offline(path))).to_contain_text("2 of 2 layers match PyTorch")
+    line = line_of(offline(path, script=UNEQUAL))
+    expect(line).to_contain_text("example 2 of 0 differs from example 0, which has the same input")
+    expect(line).to_contain_text("first difference at 0")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from torch import nn
 import nbglcnn
 from equal import assert_equal
 from eventually import eventually
-from faults import LOSE_AT, SKIPS
+from faults import END, LOSE_AT, SKIPS, UNEQUAL
 from lab import Lab, Notebook, alone
 from nbglcnn.viewer.parity import STRETCHES, TEXELS, bands_of, bands_of_all, pick, split
 from viewer_models import IMPORTS, autoencoder, hooked, pictures
@@ -145,6 +145,28 @@ def test_a_device_that_goes_wrong_is_noticed_beside_a_live_source(notebook: Note
         assert notebook.ask("print(viewer.source.playing)").strip() == "True"
     finally:
         notebook.page.evaluate("() => { window.skips = false; }")
+
+
+def test_equal_examples_that_differ_by_a_bit_after_the_first_check_are_noticed(
+    notebook: Notebook,
+) -> None:
+    notebook.run("ipywidgets.Widget.close_all()")
+    notebook.clear()
+    notebook.run(
+        "one, two = pictures(97, 1), pictures(98, 1)\n"
+        f"one.ravel()[-1] = two.ravel()[-1] = {END}\n"
+        "model = nn.Sequential(nn.Conv2d(1, 3, 1), nn.ReLU()).eval()\n"
+        "nn.init.ones_(model[0].weight)\n"
+        "viewer = Viewer(model, np.concatenate([one, one, one]))\nviewer"
+    )
+    line = line_of(notebook)
+    expect(line).to_contain_text("2 of 2 layers match PyTorch")
+    notebook.page.evaluate(f"() => {{ {UNEQUAL} }}")
+    at = "print(viewer._parity.of(viewer._connection.page, viewer.network.plan).at)"
+    first = notebook.ask(at)
+    notebook.run("viewer.input = np.concatenate([two, one, one])")
+    expect(line).to_contain_text("example 2 of 0 differs from example 1, which has the same input")
+    assert notebook.ask(at) != first
 
 
 def test_a_lost_context_is_followed_by_another_check(notebook: Notebook) -> None:

@@ -36,14 +36,14 @@ export async function sampled(
   return found;
 }
 
-/** The first two examples with the same bits in every input; undefined where there are none. */
+/** The last example with the same bits in every input as an earlier one; undefined where there is none. */
 export function twinsOf(
   { batch, inputs }: PlanHeader,
   data: readonly Uint8Array[],
 ): Twins | undefined {
   const own = data.filter((_, k) => inputs[k]?.shape[0] === batch);
   if (own.length === 0) return undefined;
-  for (let other = 1; other < batch; other++)
+  for (let other = batch - 1; other > 0; other--)
     for (let first = 0; first < other; first++)
       if (own.every((bytes) => isSame(bytes, first, other, batch))) return [first, other];
   return undefined;
