@@ -15,6 +15,7 @@ from nbglcnn import Viewer
 from nbglcnn.plan import Plan, Target
 from nbglcnn.report import Match, Report, compared
 from nbglcnn.viewer.parity import ParityCheck, with_apart
+from nbglcnn.viewer.reading import Answer
 from scripted_page import ScriptedPage, Wires
 from viewer_models import autoencoder, pictures
 
@@ -138,6 +139,21 @@ def test_examples_that_differ_in_the_reference_too_are_right() -> None:
     assert found.first_diverging == "b" and found.note.startswith("example 1 of b")
     signs = {"b": np.array([[0.0], [-0.0]], np.float32)}
     assert with_apart(report, [("b", 0, 1)], signs).ok  # by a bit
+
+
+def test_verify_names_equal_examples_that_differ(
+    viewer: Viewer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = pictures(SEED, 1)
+    viewer.input = np.concatenate([one, pictures(SEED + 1, 1), one])
+    assert viewer.verify().ok
+    values = viewer.network.computed(viewer.network.plan.computed)
+    at = viewer.network.plan.computed.index("encoder.0")
+    values[at][2].ravel()[5] = np.nextafter(values[at][2].ravel()[5], np.float32(9))
+    monkeypatch.setattr(viewer._reader, "read", lambda *_, **__: Answer(values, 0))
+    report = viewer.verify()
+    assert report.first_diverging == "encoder.0"
+    assert "example 2 of encoder.0 differs from example 0, which has" in report.summary
 
 
 def test_a_cell_that_runs_is_not_disturbed_by_a_check_that_is_made_again(

@@ -320,6 +320,22 @@ def _with_fed(
     return samples[:count], (*arrays[:at], array, *arrays[at + 1 :])
 
 
+def apart_in(plan: Plan, arrays: Sequence[Array], found: Arrays) -> Apart:
+    """The values in which an example differs from an earlier one of the same input."""
+    batch = plan.header.batch
+    own = [array for array in arrays if array.ndim and len(array) == batch]
+    if not own or batch < 2:
+        return ()
+    given = [b"".join(array[k].tobytes() for array in own) for k in range(batch)]
+    twins = [(given.index(one), k) for k, one in enumerate(given) if given.index(one) < k]
+    return [
+        (key, *pair)
+        for key, value in found.items()
+        for pair in twins
+        if value.ndim and len(value) == batch and not _is_equal(*(value[k] for k in pair))
+    ]
+
+
 def with_apart(report: Report[Match], apart: Apart, expected: Arrays) -> Report[Match]:
     """The report with layers marked in which examples of one input differ on the page alone.
 
@@ -392,7 +408,7 @@ def verify(
         rounded=graph.rounded(),
         bent=bool(active(network.edits)),  # a latent's code is no bend
     )
-    return report, framework
+    return with_apart(report, apart_in(plan, arrays, found), expected), framework
 
 
 def verified(

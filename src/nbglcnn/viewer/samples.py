@@ -12,7 +12,7 @@ from nbglcnn.graph import Array
 from nbglcnn.plan import Plan
 from nbglcnn.report import ATOL, RTOL, allowed_from_float64, compared
 from nbglcnn.viewer.network import Network
-from nbglcnn.viewer.parity import LARGEST, MOST, bands_of, pick, verified
+from nbglcnn.viewer.parity import LARGEST, MOST, apart_in, bands_of, pick, verified
 from nbglcnn.viewer.protocol import Samples
 
 TEXELS = 4  # of a stretch; four elements each
@@ -65,28 +65,14 @@ def _sampled(network: Network, plan: Plan, bends: Bending) -> tuple[Samples, Arr
         bands.append(bands_of(values[key], TEXELS))
         numbers.append(pick(values[key], array.reshape(-1), bands[-1]).astype(np.float32))
         allowed.append(most_off)
+    apart = {key for key, _, _ in apart_in(plan, arrays, known)}
     samples = Samples(
         framework,
         tuple(own),
         tuple(bands),
         tuple(allowed),
-        tuple(key for key in own if _is_alike(plan, arrays, known[key])),
+        tuple(key for key in own if key not in apart),
         told.flawed,
         told.beyond,
     )
     return samples, np.concatenate([np.zeros(0, np.float32), *numbers])
-
-
-def _is_alike(plan: Plan, arrays: tuple[Array, ...], value: Array) -> bool:
-    """Whether examples of one input have one value each, to the bit."""
-    batch = plan.header.batch
-    if batch < 2 or value.ndim == 0 or len(value) != batch:
-        return False
-    own = [array for array in arrays if array.ndim and len(array) == batch]
-    given = [b"".join(array[k].tobytes() for array in own) for k in range(batch)]
-    found: dict[bytes, bytes] = {}
-    return all(found.setdefault(given[k], one) == one for k, one in enumerate(map(_bytes, value)))
-
-
-def _bytes(array: Array) -> bytes:
-    return np.ascontiguousarray(array).tobytes()
