@@ -55,6 +55,7 @@ def viewer(made: Viewer) -> Iterator[Viewer]:
     """As new: no page, no source, no edits; loading one takes longer than most tests."""
     yield made
     made._connection.pages.clear()
+    made._parity._verdicts.clear()
     made.input = pictures(SEED, 1)
     made.bends.clear()
     made._begin_sources()
