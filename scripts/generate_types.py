@@ -145,6 +145,8 @@ def messages() -> str:
         f"export const PACKAGE_VERSION = {json.dumps(__version__)};\n"
         f"export const PROTOCOL = {json.dumps(protocol.PROTOCOL)};\n"
         f"export const CHUNK = {protocol.CHUNK};\n"
+        f"export const MAX_PROBED = {protocol.MAX_PROBED};\n"
+        f"export const MOST_APART = {protocol.MOST_APART};\n"
         f"export const COLORMAPS = {json.dumps(protocol.COLORMAPS)} as const;\n"
         f"export const SIGNED = {json.dumps(protocol.SIGNED)} as const;\n"
         f"export const CLASS_COLORS = {json.dumps(protocol.CLASS_COLORS)};\n"

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import html
 import io
+import json
 import re
 import zlib
 from collections import Counter
@@ -293,10 +294,10 @@ def test_a_page_is_as_large_as_what_it_holds(tmp_path: Path, precision: Any) -> 
     model, x = UNet().eval(), np.random.default_rng(0).random((1, 3, 64, 64), np.float32)
     path = nbglcnn.export_html(model, x, tmp_path / "page.html", precision=precision)
     plan = nbglcnn.compile(model, x, precision=precision)
-    packed = sum(len(zlib.compress(data)) for data in (plan.to_bytes(), x.tobytes()))
-    expected = SCRIPT.stat().st_size + packed * 4 / 3
+    exported, [file, given, samples] = held_by(path)
+    packed = sum(len(zlib.compress(data)) for data in (plan.to_bytes(), x.tobytes(), samples))
+    expected = SCRIPT.stat().st_size + packed * 4 / 3 + len(json.dumps(exported["samples"]))
     assert abs(path.stat().st_size - expected) < 0.02 * expected
-    _, [file, given] = held_by(path)
     assert file == plan.to_bytes() and np.array_equal(np.frombuffer(given, np.float32), x.ravel())
 
 

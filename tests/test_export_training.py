@@ -377,7 +377,8 @@ def test_a_page_without_training_has_nothing_of_it(
     path = nbglcnn.export_html(network(), FLOATS[:2], tmp_path / "page.html")
     text = path.read_text("utf-8")
     assert SCRIPT.read_text("utf-8").strip() in text
-    assert text.count('<script type="application/octet-stream"') == 2  # the Plan and the input
+    # The Plan, the input, and samples of the layers.
+    assert text.count('<script type="application/octet-stream"') == 3
     assert SCRIPT.stat().st_size < TRAINING_SCRIPT.stat().st_size - 100_000
     page = offline(path)
     assert "without train=" in told(page, "page.train()")

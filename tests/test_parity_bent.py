@@ -74,7 +74,8 @@ class Pretended:
         texels = [self._texels(values[key], key, bands) for key, bands in
                   zip(probe["keys"], probe["bands"], strict=True)]  # fmt: skip
         said = msgspec.json.encode(to_dict(self.edits)).decode() if self.edits else ""
-        self.say("probed", [memoryview(np.concatenate(texels).tobytes())],
+        data = memoryview(np.concatenate(texels).tobytes())
+        self.say("probed", [data], part=0, count=1, bytes=data.nbytes,
                  revision=probe["revision"], edits=said if words is None else words)  # fmt: skip
 
     def _texels(self, value: Array, key: str, bands: Any) -> Array:

@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 import torch
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Locator, expect
 from torch import nn
 
 import nbglcnn
 from equal import assert_equal
+from eventually import eventually
+from faults import END, LOSE_AT, SKIPS, UNEQUAL
 from lab import Lab, Notebook, alone
 from nbglcnn.viewer.parity import STRETCHES, TEXELS, bands_of, bands_of_all, pick, split
 from viewer_models import IMPORTS, autoencoder, hooked, pictures
@@ -32,7 +34,7 @@ EVERY = ["void finish(", "RESULT(a0, 0)", "1.01 * RESULT(a0, 0)"]  # all that ha
 
 @pytest.fixture(scope="module")
 def notebook(lab: Lab, browser: Callable[[str], Browser]) -> Iterator[Notebook]:
-    with alone(lab, browser("llvmpipe"), script=MISCOMPILE) as notebook:
+    with alone(lab, browser("llvmpipe"), script=MISCOMPILE + SKIPS) as notebook:
         notebook.run(IMPORTS)
         yield notebook
 
@@ -103,6 +105,84 @@ def test_what_no_kernel_mends_is_said_and_the_fast_ones_stay(notebook: Notebook)
         assert "layers match PyTorch" in report and "encoder" not in report
     finally:
         notebook.page.evaluate("() => { window.miscompiled = []; }")
+
+
+def line_of(notebook: Notebook) -> Locator:
+    return notebook.page.locator(".nbglcnn").last.locator(".nbg-status")
+
+
+def test_a_device_that_goes_wrong_after_the_first_check_is_noticed(notebook: Notebook) -> None:
+    show(notebook, 95)
+    assert parity_of(notebook).startswith("10 of 10 layers match PyTorch")
+    line = line_of(notebook)
+    expect(line).to_contain_text("10 of 10 layers match PyTorch")
+    notebook.page.evaluate("() => { window.skips = true; }")
+    try:
+        notebook.run("viewer.input = pictures(96)")
+        expect(line).to_contain_text("first difference at")
+        expect(line).not_to_contain_text("10 of 10 layers")
+    finally:
+        notebook.page.evaluate("() => { window.skips = false; }")
+    # Behind the tenth run it is looked at once more.
+    notebook.run("for seed in range(100, 112): viewer.run(pictures(seed))")
+    expect(line).to_contain_text("10 of 10 layers match PyTorch")
+
+
+def test_a_device_that_goes_wrong_is_noticed_beside_a_live_source(notebook: Notebook) -> None:
+    notebook.run("ipywidgets.Widget.close_all()")
+    notebook.clear()
+    notebook.run(
+        "import nbglcnn\n"
+        "images = np.random.default_rng(3).integers(0, 256, (3000, 22, 18), np.uint8)\n"
+        "viewer = Viewer(autoencoder(97), pictures(97, 1))\n"
+        "viewer.source = nbglcnn.Images(images, playing=True, rate=20)\nviewer"
+    )
+    line = line_of(notebook)
+    expect(line).to_contain_text("10 of 10 layers match PyTorch")
+    notebook.page.evaluate("() => { window.skips = true; }")
+    try:
+        expect(line).to_contain_text("first difference at")
+        assert notebook.ask("print(viewer.source.playing)").strip() == "True"
+    finally:
+        notebook.page.evaluate("() => { window.skips = false; }")
+
+
+def test_equal_examples_that_differ_by_a_bit_after_the_first_check_are_noticed(
+    notebook: Notebook,
+) -> None:
+    notebook.run("ipywidgets.Widget.close_all()")
+    notebook.clear()
+    notebook.run(
+        "one, two = pictures(97, 1), pictures(98, 1)\n"
+        f"one.ravel()[-1] = two.ravel()[-1] = {END}\n"
+        "model = nn.Sequential(nn.Conv2d(1, 3, 1), nn.ReLU()).eval()\n"
+        "nn.init.ones_(model[0].weight)\n"
+        "viewer = Viewer(model, np.concatenate([one, one, one]))\nviewer"
+    )
+    line = line_of(notebook)
+    expect(line).to_contain_text("2 of 2 layers match PyTorch")
+    notebook.page.evaluate(f"() => {{ {UNEQUAL} }}")
+    at = "print(viewer._parity.of(viewer._connection.page, viewer.network.plan).at)"
+    first = notebook.ask(at)
+    notebook.run("viewer.input = np.concatenate([two, one, one])")
+    expect(line).to_contain_text("example 2 of 0 differs from example 1, which has the same input")
+    assert notebook.ask(at) != first
+
+
+def test_a_lost_context_is_followed_by_another_check(notebook: Notebook) -> None:
+    show(notebook, 98)
+    line = line_of(notebook)
+    expect(line).to_contain_text("10 of 10 layers match PyTorch")
+    now = "print(viewer._parity.of(viewer._connection.page, viewer.network.plan).at)"
+    first = notebook.ask(now)
+    notebook.page.evaluate(LOSE_AT, "drawArrays")
+    notebook.run("viewer.input = pictures(99)")
+
+    def is_later() -> None:
+        assert notebook.ask(now) != first
+
+    eventually(notebook.page, is_later)
+    expect(line).to_contain_text("10 of 10 layers match PyTorch")
 
 
 @pytest.mark.parametrize("shape", [(1, 3, 50, 40), (2, 5, 3, 3), (1, 1, 1, 1), (3, 130, 65, 1)])

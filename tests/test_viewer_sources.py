@@ -3,7 +3,7 @@
 import json
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from nbglcnn import export as exporting
 from nbglcnn.plan import Plan
 from nbglcnn.sources import Picture
 from nbglcnn.sources.records import Source
-from nbglcnn.viewer import connection, feeding, parity
+from nbglcnn.viewer import connection, feeding
 from scripted_page import ScriptedPage, Wires
 from viewer_models import TwoInputs, autoencoder, hooked, pictures
 
@@ -56,6 +56,7 @@ def viewer(made: Viewer) -> Iterator[Viewer]:
     """As new: no page, no source, no edits; loading one takes longer than most tests."""
     yield made
     made._connection.pages.clear()
+    made._parity._verdicts.clear()
     made.input = pictures(SEED, 1)
     made.bends.clear()
     made._begin_sources()
@@ -457,55 +458,30 @@ def test_verify_compares_the_picture_that_the_values_are_of(
     assert viewer.source == replace(before, owner="")
 
 
-def test_the_parity_check_waits_until_the_picture_stays(
-    viewer: Viewer, page: ScriptedPage, monkeypatch: pytest.MonkeyPatch
+def test_a_live_picture_is_compared_with_the_very_picture_that_the_samples_are_of(
+    viewer: Viewer, page: ScriptedPage
 ) -> None:
-    monkeypatch.setattr(parity, "REST", 0.2)
-    monkeypatch.setattr(parity, "TOLD_S", 0.1)
-
-    def until(done: Callable[[], bool]) -> None:
-        end = time.monotonic() + 20
-        while not done():
-            assert time.monotonic() < end
+    def until(matching: bool) -> None:
+        end = time.monotonic() + 60
+        words = "10 of 10 layers match PyTorch"
+        while viewer.status["parity"].startswith(words) != matching:
+            assert time.monotonic() < end, viewer.status["parity"]
             time.sleep(0.02)
             page.say("health", lost=False, losses=0, bytes=0, views=1)
 
     page.choose(kind="webcam", owner="p", playing=True)
     page.feed(frame(), still=False)
     page.ran()
-    time.sleep(0.3)
-    page.ran()
-    assert not page.asked("probe")  # it goes on: its pictures are none of Python's
-    page.feed(frame())
-    page.ran()
-    until(lambda: bool(page.asked("probe")))
-    # A picture that comes while samples are on their way: they are not judged.
-    page.fed["input"] = frame()
+    assert len(page.asked("probe")) == 1
+    page.feed(frame(), still=False)  # Python has neither of the two
     page.probed()
-    page.tell(still=True)
-    page.ran()
-    until(lambda: len(page.asked("probe")) == 2)
-    page.probed()
-    until(lambda: viewer.status["parity"] != "")
-    assert viewer.status["parity"].startswith("10 of 10 layers match PyTorch")
-
-
-def test_a_slow_live_picture_that_others_have_is_not_compared_before_it_is_the_last(
-    viewer: Viewer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(parity, "REST", 0.0)
-    wires = Wires(viewer)
-    p, q = wires.page("p"), wires.page("q")
-    p.choose(kind="webcam", owner="p", playing=True)
-    shown = frame()
-    p.feed(shown, still=False)
-    np.testing.assert_array_equal(viewer.network.arrays[0], shown)  # for the other page
-    p.ran()
-    q.ran()
-    assert not p.asked("probe")  # the next one may take longer than a rest
-    p.tell(still=True)
-    q.ran()
-    assert p.asked("probe")
+    until(True)
+    shown, page.fed["input"] = page.values(), page.fed["input"] * np.float32(1.0002)
+    page.values = lambda: shown  # type: ignore[method-assign]
+    page.probed()  # of numbers that this picture doesn't give
+    until(False)
+    assert "the first that is not: encoder.0" in viewer.status["parity"]
+    assert len(page.asked("probe")) == 1
 
 
 # Off
@@ -746,7 +722,7 @@ def test_an_exported_page_has_the_source_with_all_it_was_given(
     assert json.loads(named[told["classes"]]) == list("abcd")
     viewer.source = Video(MP4)
     exported, blobs = held_by(viewer.to_html(tmp_path / "a.html"))
-    assert exported["blobs"] == [exported["source"]["data"]] and blobs[-1] == MP4
+    assert exported["blobs"] == [exported["source"]["data"], "samples"] and blobs[-2] == MP4
     monkeypatch.setattr(exporting, "MOST_OF_SOURCE", 100)
     with pytest.raises(
         InputError, match="the source has 132 bytes, and a page of its own takes at most 100"

@@ -18,7 +18,7 @@ from eventually import eventually
 from fashion_autoencoder import load_autoencoder, load_images
 from legible import assert_found, unreadable
 from nbglcnn import Plan
-from views_page import CLIPPED, MAPS, Views, number
+from views_page import CLIPPED, MAPS, PARITY, Views, number
 
 WIDTHS = (400, 420, 900, 1200)
 
@@ -573,7 +573,7 @@ def test_the_status_line_says_only_what_was_measured(
     layers = [
         [one.name, differs.get(one.name, 1e-7), one.name not in differs] for one in plan.layers
     ]
-    views.set(parity={"layers": layers, "reference": "PyTorch", "sampled": False, "flawed": []})
+    views.set(parity={**PARITY, "layers": layers})
     count = len(plan.layers)
     expect(status).to_contain_text(f"{count - 2} of {count} layers match PyTorch")
     expect(status).to_contain_text("first difference at decoder.3, max error 0.02")
@@ -586,21 +586,60 @@ def test_the_status_line_says_only_what_was_measured(
     expect(status).not_to_contain_text(" ms")
 
 
+def test_numbers_that_leave_16_bits_are_named_beside_a_button_for_float32(
+    show: Callable[..., Views], swept_widths: Callable[..., tuple[int, ...]]
+) -> None:
+    _, images, _ = autoencoder()
+    plan = nbglcnn.compile(load_autoencoder(), images, precision="float16")
+    views = show(plan, images)
+    status, page = views.page.locator(".nbg-status"), views.page
+    views.set(parity={**PARITY, "layers": [["y", 1e9, False]], "beyond": "decoder.0"})
+    expect(status).to_contain_text("numbers leave 16 bits, first at decoder.0")
+    expect(status).to_contain_text('write it with precision="float32"')  # without Python
+    page.evaluate("""() => {
+      window.asked = [];
+      views.state.setPrecision.value = (precision) => window.asked.push(precision);
+    }""")
+    expect(status).not_to_contain_text("write it")
+    status.get_by_role("button", name="Use float32").click()
+    assert page.evaluate("window.asked") == ["float32"]
+    assert unreadable(page, swept_widths(620, 848)) == {}
+    page.evaluate("""() => {
+      const { capabilities } = views.state;
+      capabilities.value = { ...capabilities.value, precision: "float16" };
+    }""")
+    expect(status.get_by_role("button", name="Use float32")).to_have_count(0)
+    expect(status).to_contain_text("first at decoder.0")
+
+
+def test_the_status_line_says_when_the_comparison_was_made_and_what_differs(
+    show: Callable[..., Views],
+) -> None:
+    plan, images, _ = autoencoder()
+    views = show(plan, images)
+    status = views.page.locator(".nbg-status")
+    note = "example 2 of encoder.0 differs from example 0, which has the same input"
+    made = 1_700_000_000_000
+    views.set(parity={**PARITY, "layers": [["y", 0, False]], "note": note, "at": made})
+    expect(status).to_contain_text(note)
+    time = status.locator("time")
+    expect(time).to_have_attribute("datetime", "2023-11-14T22:13:20.000Z")
+    expect(time).to_have_text(re.compile(r"^at \d\d:\d\d( [AP]M)?$"))
+    views.set(unchecked="another input")
+    expect(status).to_contain_text("what is shown now is not compared: another input")
+    views.set(parity=None)
+    expect(status).to_contain_text("not compared: another input")
+
+
 def test_the_status_line_says_float16_its_error_and_why(show: Callable[..., Views]) -> None:
     _, images, _ = autoencoder()
     plan = nbglcnn.compile(load_autoencoder(), images, precision="float16")
     views = show(plan, images)
     status = views.page.locator(".nbg-status")
     expect(status).to_contain_text("float16 · llvmpipe")
-    views.set(
-        parity={
-            "layers": [["y", 0.0012, True]],
-            "reference": "PyTorch",
-            "sampled": False,
-            "flawed": [],
-        }
-    )
+    views.set(parity={**PARITY, "layers": [["y", 0.0012, True]]})
     expect(status).to_contain_text("float16 (largest error 0.0012) · llvmpipe")
+    expect(status.get_by_role("button", name="Use float32")).to_have_count(0)
     expect(status).not_to_contain_text("cannot draw")
     views.page.evaluate("""() => {
       const { plan } = views.state;

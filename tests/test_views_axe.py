@@ -11,7 +11,7 @@ from playwright.sync_api import Page
 from legible import assert_found, network, still, unreadable
 from sourced import Sourced
 from test_views import autoencoder
-from views_page import Views
+from views_page import PARITY, Views
 
 AXE = Path(__file__).parents[1] / "js" / "node_modules" / "axe-core" / "axe.min.js"
 # A page of its own has no headings or landmarks around the Viewer: rules
@@ -51,7 +51,7 @@ def test_no_view_breaks_a_serious_rule(show: Callable[..., Views], theme: str) -
         "light => { document.body.dataset.jpThemeLight = light; }", theme == "light"
     )
     layers = [[one.name, 2e-7, one.name != "decoder.3"] for one in plan.layers]
-    views.set(parity={"layers": layers, "reference": "PyTorch", "sampled": False, "flawed": []})
+    views.set(parity={**PARITY, "layers": layers})
     views.set(selected={"layer": "encoder.3", "channel": 1})
     bend = {
         "layer": "encoder.3", "name": "turned", "transform": "rotate", "parameters": [30],

@@ -13,7 +13,7 @@ import nbglcnn
 from nbglcnn import Plan
 from nbglcnn.lowering.lower import lower
 from recurrent import INPUTS, leaky
-from views_page import CLIPPED, Views, number
+from views_page import CLIPPED, PARITY, Views, number
 
 COLUMNS = ("ms", "parameters", "macs", "bytes")
 
@@ -152,7 +152,7 @@ def test_layers_say_whether_they_match(
     layers = [
         [one.name, 0.25 if one.name == "pool" else 2e-7, one.name != "pool"] for one in plan.layers
     ]
-    views.set(parity={"layers": layers, "reference": "PyTorch", "sampled": False, "flawed": []})
+    views.set(parity={**PARITY, "layers": layers})
     views.set(form="strip")
     views.settle()
     shown = {

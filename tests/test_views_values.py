@@ -16,7 +16,7 @@ from colours import signed
 from nbglcnn import Plan
 from nbglcnn.viewer.parity import verified
 from ranks import Attend, Multihead
-from views_page import Views, number, pixels
+from views_page import PARITY, Views, number, pixels
 
 TOKENS, HEADS = 16, 4
 
@@ -100,8 +100,8 @@ def test_nan_is_said_and_its_channel_stands_first(show: Callable[..., Views]) ->
     page = views.page
     views.set(selected={"layer": "first", "channel": None})
     said = verified(0, report, "PyTorch")
-    parity = {"layers": said.layers, "flawed": said.flawed, "reference": "PyTorch"}
-    views.set(parity={**parity, "sampled": False})
+    parity = {**PARITY, "layers": said.layers, "flawed": said.flawed}
+    views.set(parity=parity)
     views.quiet()
     status = page.locator(".nbg-status")
     expect(status).to_contain_text("2 of 2 layers match PyTorch")
@@ -115,7 +115,7 @@ def test_nan_is_said_and_its_channel_stands_first(show: Callable[..., Views]) ->
     expect(panel).to_contain_text("those with NaN or infinity first")
     expect(panel.locator(".nbg-numbers")).to_contain_text("NaN 196")
     expect(panel.locator(".nbg-numbers")).to_contain_text("first in channel 17")
-    views.set(parity={**parity, "flawed": [], "sampled": False})
+    views.set(parity={**parity, "flawed": []})
     expect(badge).to_have_attribute("data-finite", "true")
 
 

@@ -4,8 +4,10 @@ import type { Kind, Target } from "./plan.ts";
 import type { Change } from "./teaching.ts";
 
 export const PACKAGE_VERSION = "0.1.0";
-export const PROTOCOL = "b8a5beebac24";
+export const PROTOCOL = "9fa87df44510";
 export const CHUNK = 2097152;
+export const MAX_PROBED = 67108864;
+export const MOST_APART = 1024;
 export const COLORMAPS = ["signed", "viridis", "cividis", "magma", "grey"] as const;
 export const SIGNED = {"light": "#6b2b00 #c0560c #f09a4a #fbd9b3 #ffffff #c3ddf3 #6fa8d8 #2a6cb0 #0b2f63", "dark": "#ffd093 #f2953a #a8570c #4a290b #0f1216 #123a63 #216bab #4fa3ec #b5dcff"} as const;
 export const CLASS_COLORS = "#8c8c8c #1f77b4 #e8720c #2ca02c #d62728 #8c6bb1 #7f5539 #17becf #bcbd22 #3f3fbf #00806a #ffb84d #8fce5a #5aa9e6 #b5562b #5c6f7b #d8c99b #c06a6a #4d8f3a #2f4b7c";
@@ -102,7 +104,9 @@ export interface Read {
 /**
  * Asks one page for stretches of values, of exactly this revision: the parity check's samples.
  *
- * The `bands` of a key are (x, y, width) in texels of what reading its value draws.
+ * The `bands` of a key are (x, y, width) in texels of what reading its value draws. The page
+ * sends them at once, and again by itself each time that a check is due, for as long as it shows
+ * this Plan.
  */
 export interface Probe {
   readonly type: "probe";
@@ -123,7 +127,9 @@ export interface Done {
  *
  * With a `page` it is what the parity check found there, in samples of every layer. `flawed` are
  * the values that aren't finite: how many NaN and infinities, and the channel of the first, or -1.
- * `edits` were replayed; with a `page` as its Probed said them.
+ * `edits` were replayed; with a `page` as its Probed said them. `note` is a sentence about the
+ * first layer that differs, `beyond` the first layer whose numbers do not fit into 16 bits while
+ * the Plan has float16; "" for none.
  */
 export interface Verified {
   readonly type: "verified";
@@ -133,6 +139,8 @@ export interface Verified {
   readonly flawed: readonly (readonly [string, number, number, number])[];
   readonly page: string;
   readonly edits: string;
+  readonly note: string;
+  readonly beyond: string;
 }
 
 /** Another Viewer replaced this one: give the GPU's memory back until somebody asks again. */
@@ -263,15 +271,23 @@ export interface Reply {
 }
 
 /**
- * The texels of a Probe's bands in its order, as float32 in the message's only buffer.
+ * One part of the texels of a Probe's bands in its order, as float32 in the only buffer.
  *
- * `edits` are those that they were computed with.
+ * `edits` are those that they were computed with. Behind the texels come the elements of the input
+ * `fed` that they were computed from, where a source feeds one ("": Python's own). `apart` names
+ * values in which an example differs from an earlier one of the same input: (key, the earlier
+ * example, the other).
  */
 export interface Probed {
   readonly type: "probed";
   readonly page: string;
   readonly revision: number;
+  readonly part: number;
+  readonly count: number;
+  readonly bytes: number;
   readonly edits: string;
+  readonly fed: string;
+  readonly apart: readonly (readonly [string, number, number])[];
 }
 
 /**
@@ -299,6 +315,13 @@ export interface SetWeight {
   readonly index: number;
   readonly values: readonly number[];
   readonly step: string;
+}
+
+/** Asks Python to compile the network again with this precision. */
+export interface SetPrecision {
+  readonly type: "setprecision";
+  readonly page: string;
+  readonly precision: "float16" | "float32";
 }
 
 /**
@@ -382,7 +405,8 @@ export interface Taught {
  * `training` is a TrainingRecord, None where the page trains nothing; `weights` are the parameters
  * of the network that it gives to its reader, `rest` a blob in the safetensors format of those
  * that it doesn't read. `teaching` is a TeachingRecord, None where nothing is taught; its
- * Listing is the blob "page.1".
+ * Listing is the blob "page.1". With `samples` the page checks itself on its reader's device;
+ * `unchecked` says why it has none.
  */
 export interface Exported {
   readonly view: Readonly<Record<string, unknown>>;
@@ -402,11 +426,30 @@ export interface Exported {
   readonly weights: readonly string[];
   readonly rest: string;
   readonly teaching: Readonly<Record<string, unknown>> | null;
+  readonly samples: Samples | null;
+  readonly unchecked: string;
+}
+
+/**
+ * What the framework computes of an exported page's example, in stretches of each value.
+ *
+ * `bands` are as in a Probe, and the blob "samples" has their elements as float32, one value after
+ * the other; a device may differ from them by `allowed`. `alike` are the keys whose examples are
+ * equal where their inputs are; `flawed` and `beyond` are as in Verified.
+ */
+export interface Samples {
+  readonly reference: string;
+  readonly keys: readonly string[];
+  readonly bands: readonly (readonly (readonly [number, number, number])[])[];
+  readonly allowed: readonly number[];
+  readonly alike: readonly string[];
+  readonly flawed: readonly (readonly [string, number, number, number])[];
+  readonly beyond: string;
 }
 
 export type FromKernel = State | Part | Patches | Mirrored | Read | Probe | Done | Verified | Release | Refuse;
 
-export type FromPage = Hello | Need | Progress | Ran | Health | Pace | Pointed | Reply | Probed | Failed | SetWeight | Fed | Stepped | Saved | Taught;
+export type FromPage = Hello | Need | Progress | Ran | Health | Pace | Pointed | Reply | Probed | Failed | SetWeight | SetPrecision | Fed | Stepped | Saved | Taught;
 
 type Fields = Readonly<Record<string, Kind>>;
 /** Every record's fields. */
@@ -418,7 +461,7 @@ export const RECORDS: ReadonlyMap<string, Fields> = new Map<string, Fields>([
   ["Read", {"type": {"oneOf": ["read"]}, "id": "string", "keys": {"list": "string"}, "revision": "integer", "missing": {"list": {"tuple": ["integer", "integer"]}}, "screen": "boolean", "unbent": "boolean", "page": "string"}],
   ["Probe", {"type": {"oneOf": ["probe"]}, "page": "string", "revision": "integer", "keys": {"list": "string"}, "bands": {"list": {"list": {"tuple": ["integer", "integer", "integer"]}}}}],
   ["Done", {"type": {"oneOf": ["done"]}, "read": "string"}],
-  ["Verified", {"type": {"oneOf": ["verified"]}, "revision": "integer", "reference": "string", "layers": {"list": {"tuple": ["string", "number", "boolean"]}}, "flawed": {"list": {"tuple": ["string", "integer", "integer", "integer"]}}, "page": "string", "edits": "string"}],
+  ["Verified", {"type": {"oneOf": ["verified"]}, "revision": "integer", "reference": "string", "layers": {"list": {"tuple": ["string", "number", "boolean"]}}, "flawed": {"list": {"tuple": ["string", "integer", "integer", "integer"]}}, "page": "string", "edits": "string", "note": "string", "beyond": "string"}],
   ["Release", {"type": {"oneOf": ["release"]}}],
   ["Refuse", {"type": {"oneOf": ["refuse"]}, "page": "string", "title": "string", "text": "string"}],
 ]);

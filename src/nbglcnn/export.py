@@ -26,6 +26,7 @@ from nbglcnn.sources.given import Blobs
 from nbglcnn.sources.records import Source
 from nbglcnn.viewer import code, protocol
 from nbglcnn.viewer.network import Network, raw
+from nbglcnn.viewer.samples import samples_of
 from nbglcnn.viewer.snapshot import MAX_BYTES
 from nbglcnn.viewer.traits import FIRST_VIEW, checked_view, name_of_view
 
@@ -170,6 +171,10 @@ def page(
     held = [_blob(plan.to_bytes()), *(_blob(raw(array)) for array in arrays)]
     wire, given = source
     named = {**_blobs_of(given), **(trains.blobs if trains else {}), **(taught or {})}
+    samples, unchecked = None, "this page trains the network"
+    if trains is None:
+        samples, numbers, unchecked = samples_of(network, plan)
+        named |= {"samples": raw(numbers)} if samples is not None else {}
     most = int(SNAPSHOT_SHARE * (len(script) + sum(map(len, held))))
     exported = protocol.Exported(
         **shown,
@@ -185,6 +190,8 @@ def page(
         weights=trains.weights if trains else (),
         rest=trains.rest if trains else "",
         teaching=msgspec.to_builtins(record) if record else None,
+        samples=samples,
+        unchecked=unchecked,
     )
     held += map(_blob, named.values())
     if not isinstance(title, str | None):

@@ -24,6 +24,7 @@ ATOL = 1e-6
 # roundings, in another order. Above a hundredth of the largest value they may be faults as well.
 AS_FAR = 2.0
 ROUNDING = 1e-2
+LARGEST_16 = 65504.0  # the largest number of 16 bits
 # Of a row that could not be judged on its own inputs.
 UNKEPT = (
     "what it is computed from is not kept, so rounding that a deep network amplifies cannot be "
@@ -132,7 +133,9 @@ class Report(Generic[Row]):
 
     A row may be a module or an output that repeats a layer's value: what is counted are `layers`,
     as `viewer.layers` has them, or all rows where that is None. Those of `two` networks in a
-    comparison are counted apart. `advice` is what to do where a row is not ok.
+    comparison are counted apart. `advice` is what to do where a row is not ok, `note` what else is
+    known of the first such row; `beyond` the first layer whose numbers do not fit into the 16 bits
+    that the Plan stores them in, "" for none.
     """
 
     rows: tuple[Row, ...]
@@ -140,6 +143,8 @@ class Report(Generic[Row]):
     layers: frozenset[str] | None = None
     two: bool = False
     advice: str = ""
+    note: str = ""
+    beyond: str = ""
 
     @property
     def ok(self) -> bool:
@@ -215,7 +220,8 @@ class Report(Generic[Row]):
         names = ", ".join(self.in_python)
         own = f"{len(self.in_python)} computed in Python ({names})" if names else ""
         advice = "" if self.ok else self.advice
-        return "; ".join(filter(None, (self.found + by, first, advice, own, self.flaws)))
+        note = "" if self.ok else self.note
+        return "; ".join(filter(None, (self.found + by, first, note, advice, own, self.flaws)))
 
     def _table(self, style: Style) -> str:
         titles = TITLES[type(self.rows[0])] if self.rows else ()
@@ -277,6 +283,16 @@ def judged(
     allowed = min(AS_FAR * reference, ROUNDING * largest)
     ok = own <= max(RTOL["float32"] * largest + ATOL, allowed)
     return replace(row, ok=bool(ok), double=(own, reference))
+
+
+def allowed_from_float64(expected: Array, exact: Array) -> float:
+    """How far from the reference a layer may be that `judged` would let pass, at most."""
+    finite = np.isfinite(expected) & np.isfinite(exact)
+    if exact.shape != expected.shape or not finite.any():
+        return 0.0
+    b, true = (x[finite].astype(np.float64) for x in (expected, exact))
+    reference = float(np.abs(b - true).max())
+    return reference + min(AS_FAR * reference, ROUNDING * float(np.abs(b).max()))
 
 
 def judged_alone(row: Match, actual: Array, *own: Array) -> Match:
@@ -377,7 +393,26 @@ def compared(
     layers = frozenset(layer.name for layer in plan.layers)
     two = bool(plan.header.comparison.pairs)
     replayed = ", bends replayed" if bent else ""
-    return Report(tuple(rows), f"match {reference}{within}{replayed}", layers, two, advice)
+    subject = f"match {reference}{within}{replayed}"
+    true = complete or expected
+    beyond = "" if plan.precision == "float32" else _beyond_16_bits(rows, true)
+    if beyond:
+        holds = (
+            'precision="float32" holds them'
+            if plan.header.target.float32_render
+            else "a browser or GPU that draws float32 holds them"
+        )
+        advice = (
+            f"the numbers of {beyond} leave 16 bits (up to {_largest(true[beyond]):.3g}, and "
+            f"float16 ends at 65504): {holds}"
+        )
+    return Report(tuple(rows), subject, layers, two, advice, beyond=beyond)
+
+
+def _beyond_16_bits(rows: Sequence[Match], true: Mapping[str, Array]) -> str:
+    """The first layer whose numbers 16 bits cannot hold, "" where they hold all."""
+    large = (r.layer for r in rows if not r.in_python and _largest(true[r.layer]) > LARGEST_16)
+    return next(large, "")
 
 
 def _largest(array: Array) -> float:

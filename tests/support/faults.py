@@ -79,6 +79,37 @@ Object.defineProperty(WebSocket.prototype, "onmessage", {
 });
 """.replace("KINDS", "|".join(KINDS))
 
+# A device that goes wrong later: while `window.skips` is set, every seventh draw does nothing.
+SKIPS = """
+window.skips = false;
+let draws = 0;
+const { drawArrays } = WebGL2RenderingContext.prototype;
+WebGL2RenderingContext.prototype.drawArrays = function (...given) {
+  if (window.skips && ++draws % 7 === 0) return;
+  drawArrays.apply(this, given);
+};
+"""
+
+# A device that takes in the last of equal examples a little differently: by less than what a layer
+# may differ by. Each example ends with this number.
+END = 0.7654321
+UNEQUAL = (
+    """
+for (const name of ["texSubImage3D", "texSubImage2D"]) {
+  const upload = WebGL2RenderingContext.prototype[name];
+  WebGL2RenderingContext.prototype[name] = function (...given) {
+    const k = given.findIndex((one) => one instanceof Float32Array);
+    const at = k < 0 ? -1 : given[k].lastIndexOf(Math.fround(END));
+    if (at >= 0) {
+      given[k] = given[k].slice();
+      given[k][at] *= 1.000001;
+    }
+    return upload.apply(this, given);
+  };
+}
+"""
+).replace("END", str(END))
+
 ALIVE = """() => {
   const [store] = [...(globalThis[Symbol.for("nbglcnn.v1")]?.values() ?? [])];
   return { ...(store?.device?.alive ?? {}) };

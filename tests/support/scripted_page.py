@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -131,8 +131,8 @@ class ScriptedPage:
                          count=parts_of(len(data)), bytes=len(data),
                          revision=self.state["revision"])  # fmt: skip
 
-    def probed(self) -> None:
-        """Answers the last Probe."""
+    def probed(self, apart: Sequence[tuple[str, int, int]] = ()) -> None:
+        """Answers the last Probe, as a page does each time that a check is due."""
         probe = self.asked("probe")[-1]
         values = self.values()
         records = {value.key: value for value in self.viewer.network.plan.values}
@@ -142,8 +142,13 @@ class ScriptedPage:
             flat = np.zeros(4 * width * height, np.float32)
             flat[: values[key].size] = values[key].ravel()
             texels += [flat[4 * (y * width + x) :][: 4 * w] for x, y, w in bands]
-        self.say("probed", [memoryview(np.concatenate(texels).tobytes())],
-                 revision=probe["revision"], edits="")  # fmt: skip
+        fed = next(iter(self.fed), "")
+        texels += [self.fed[fed].ravel()] if fed else []
+        data = memoryview(np.concatenate(texels).tobytes())
+        for part in range(parts_of(data.nbytes)):
+            self.say("probed", [data[part * CHUNK : (part + 1) * CHUNK]], part=part,
+                     count=parts_of(data.nbytes), bytes=data.nbytes, edits="", fed=fed,
+                     revision=self.state["revision"], apart=list(apart))  # fmt: skip
 
 
 class Wires:

@@ -27,6 +27,11 @@ SETTLED = f"""() => {{
 # The page's script, for `bundled`; setting signals of the state.
 VIEWS = ("test/views.ts", "--format=iife", "--loader:.css=text")
 SET = "a => { for (const [k, v] of Object.entries(a)) views.state[k].value = v; }"
+# A comparison with the framework's own values, but for its layers.
+PARITY = {
+    "layers": [], "reference": "PyTorch", "sampled": False, "flawed": [], "note": "", "beyond": "",
+    "at": 0,
+}  # fmt: skip
 CLIPPED = """() => [...document.querySelectorAll('.nbglcnn, .nbglcnn *')].filter((element) =>
   !element.closest('svg') && element.tagName !== 'STYLE' && element.clientWidth > 0
   && element.textContent.trim() !== '' && element.scrollWidth > element.clientWidth

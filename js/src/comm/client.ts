@@ -4,22 +4,28 @@ import { effect } from "@preact/signals";
 import { type Buffer, bytesOf } from "../buffers.ts";
 import { takeCode } from "../code.ts";
 import type { Edit } from "../edits.ts";
+import { Checks } from "../engine/checks.ts";
 import { createEngine } from "../engine/engine.ts";
+import { type Apart, apartIn, sampled } from "../engine/samples.ts";
 import { pageStore } from "../engine/store.ts";
 import type { Content, Engine } from "../engine/types.ts";
+import { beforeKey } from "../gl/derived.ts";
 import { missEdits } from "../gl/editing.ts";
 import { joined } from "../gl/numbers.ts";
 import { missFeeding } from "../gl/offers.ts";
 import type { Progress as EngineProgress, Patch } from "../gl/types.ts";
-import type {
-  Failed,
-  FromKernel,
-  Mirrored,
-  Patches,
-  Probe,
-  Read,
-  State,
-  Verified,
+import {
+  CHUNK,
+  type Failed,
+  type FromKernel,
+  MAX_PROBED,
+  type Mirrored,
+  MOST_APART,
+  type Patches,
+  type Probe,
+  type Read,
+  type State,
+  type Verified,
 } from "../messages.ts";
 import { attachSources } from "../sources/offer.ts";
 import { said } from "../state/edits.ts";
@@ -74,7 +80,12 @@ export class CommClient {
   private ran = -1;
   /** The blob with the names of classes that the views have. */
   private named = "";
+  /** What is still to be answered; the last one of this Plan is answered again when a check is due. */
   private probe: Probe | undefined;
+  private standing: { readonly plan: string; readonly probe: Probe } | undefined;
+  private readonly checks: Checks;
+  /** Values in which examples with the same input differ, as Python was told. */
+  private apart = new Set<string>();
   /** The edits that the engine has, or has refused. */
   private edits: readonly Edit[] = [];
   /** What changes something, as the parity check is told it. */
@@ -139,6 +150,14 @@ export class CommClient {
         if (name === "sources") missFeeding(text);
       },
     });
+    this.checks = new Checks(this.engine, {
+      isReady: () => this.isCheckable,
+      ask: () => {
+        this.probe = this.standing?.probe;
+        void this.work();
+      },
+      isApart: () => this.isApart(),
+    });
     this.feeder = new CommFeeder(page, this.engine, this.state, {
       send: (message) => this.reports.send(message),
       revision: () => this.wanted?.revision ?? -1,
@@ -160,6 +179,7 @@ export class CommClient {
       attachSources(this.state),
       attachTraining(this.state),
       this.feeder.end,
+      () => this.checks.dispose(),
       keepSnapshots(model),
       watchKernel(model, () => this.disconnect()),
       effect(() => {
@@ -176,6 +196,8 @@ export class CommClient {
       }),
     );
     this.state.twin.value = () => this.engine.twin();
+    this.state.setPrecision.value = (precision) =>
+      this.reports.send({ type: "setprecision", page, precision });
     this.state.setWeight.value = (edit) => this.reports.send({ type: "setweight", page, ...edit });
     this.state.teach.value = (taught, data) => this.reports.send(taught, [data]);
     this.sayUnavailable();
@@ -216,6 +238,7 @@ export class CommClient {
     this.state.snapshot.value = null;
     this.state.connected.value = false;
     this.state.setWeight.value = null;
+    this.state.setPrecision.value = null;
     this.state.status.value = says.closed();
   }
 
@@ -224,6 +247,7 @@ export class CommClient {
     if (!this.state.connected.peek()) return;
     this.state.connected.value = false;
     this.state.setWeight.value = null;
+    this.state.setPrecision.value = null;
     this.reports.silence();
     this.feeder.silence();
     this.arrivals.stop();
@@ -279,7 +303,13 @@ export class CommClient {
     done: ({ read }) => this.answers.done(read),
     verified: (message) => this.judge(message),
     probe: (message) => {
-      if (message.page !== this.page) return;
+      if (message.page !== this.page || this.wanted === undefined) return;
+      const { plan } = this.wanted;
+      if (this.standing?.plan !== plan) {
+        this.apart.clear();
+        this.checks.restart();
+      }
+      this.standing = { plan, probe: message };
       this.probe = message;
       void this.work();
     },
@@ -360,12 +390,14 @@ export class CommClient {
     void this.work();
   }
 
-  private judge({ page, revision, reference, layers, flawed, edits }: Verified): void {
+  private judge(verdict: Verified): void {
+    const { page, revision, reference, layers, flawed, edits, note, beyond } = verdict;
     const sampled = page !== "";
     if (sampled ? page !== this.page : revision !== this.wanted?.revision) return;
     // Found of other edits than those of now.
     if (sampled && edits !== said(this.state)) return;
-    const parity = { reference, layers, flawed, sampled, bent: edits !== "" };
+    const bent = edits !== "";
+    const parity = { reference, layers, flawed, note, beyond, sampled, bent, at: Date.now() };
     if (sampled) this.tested = parity;
     if (!sampled || this.state.parity.peek()?.sampled !== false) this.state.parity.value = parity;
   }
@@ -511,29 +543,74 @@ export class CommClient {
 
   /** Answers the parity check when nothing else is to be done; what comes meanwhile goes first. */
   private async sample(state: State): Promise<void> {
-    const { engine, page, probe } = this;
+    const { engine, probe } = this;
     if (probe === undefined) return;
-    const edits = said(this.state);
-    const { earlier } = this.state;
-    // Answered when the edits, and the weights of now, are there again.
-    if (edits === null) return;
-    const samples: Float32Array<ArrayBuffer>[] = [];
+    const bands = probe.keys.map((key, k) => ({ key, bands: probe.bands[k] ?? [] }));
+    const isFree = (): boolean =>
+      this.answers.waiting.length === 0 &&
+      this.wanted === state &&
+      !this.closed &&
+      this.probe === probe;
     try {
-      for (const [k, key] of probe.keys.entries()) {
+      await engine.use(async (session) => {
+        const edits = said(this.state);
+        // Answered when the edits, and the weights of now, are there again.
+        if (edits === null || this.state.earlier.peek() !== null) return;
+        if (!this.hasEdits(this.state.acting.peek())) return;
         await macrotask();
-        if (this.answers.waiting.length > 0 || this.wanted !== state || this.closed) return;
-        if (edits !== said(this.state) || earlier.peek() !== null) return;
-        samples.push(await engine.sample(key, probe.bands[k] ?? []));
-      }
+        const { twins, fedInput: fed } = engine;
+        const samples = await sampled(session, bands, isFree);
+        if (samples === undefined) return;
+        const found = twins && edits === "" ? await apartIn(session, twins, isFree) : [];
+        if (found === undefined) return;
+        if (fed !== "") samples.push((await session.read(beforeKey(fed))).slice());
+        if (!isFree()) return;
+        this.probe = undefined;
+        this.tellSamples(joined(samples).buffer, edits, fed, found);
+        this.checks.made();
+      });
     } catch (error) {
       if (this.probe === probe) this.probe = undefined;
       if (!this.closed && !engine.device?.lost) warnOnce(`no parity check: ${error}`);
-      return;
     }
-    if (this.probe !== probe) return; // another one has come meanwhile
-    this.probe = undefined;
-    const probed = { type: "probed", page, revision: this.ran, edits } as const;
-    this.reports.send(probed, [joined(samples).buffer]);
+  }
+
+  private tellSamples(
+    data: ArrayBuffer,
+    edits: string,
+    fed: string,
+    apart: readonly Apart[],
+  ): void {
+    const { page, ran: revision } = this;
+    const { byteLength: bytes } = data;
+    if (bytes > MAX_PROBED) return;
+    for (const [key] of apart) this.apart.add(key);
+    const count = Math.max(1, Math.ceil(bytes / CHUNK));
+    const most = { apart: apart.slice(0, MOST_APART) };
+    const whole = { type: "probed", page, revision, count, bytes, edits, fed, ...most } as const;
+    for (let part = 0; part < count; part++)
+      this.reports.send({ ...whole, part }, [data.slice(part * CHUNK, (part + 1) * CHUNK)]);
+  }
+
+  /** Whether the numbers of now can be compared with Python's, and nothing is under way. */
+  private get isCheckable(): boolean {
+    const { standing, wanted, engine } = this;
+    const { connected, progress, earlier } = this.state;
+    const isTraining = ["waiting", "running"].includes(progress.peek().phase);
+    const isHere = wanted !== undefined && standing?.plan === wanted.plan && connected.peek();
+    const isShown = engine.shown !== undefined && engine.device?.lost !== true;
+    return isHere && isShown && !isTraining && earlier.peek() === null && said(this.state) !== null;
+  }
+
+  private async isApart(): Promise<boolean> {
+    const { engine, state } = this;
+    if (engine.twins === undefined || said(state) !== "" || !this.hasEdits([])) return false;
+    const isFree = () => this.answers.waiting.length === 0 && !this.closed;
+    const found = await engine.use(async (session) => {
+      const { twins } = engine;
+      return twins && apartIn(session, twins, isFree);
+    });
+    return found?.some(([key]) => !this.apart.has(key)) ?? false;
   }
 
   /** Whether nobody looks at it, and Python is gone or has let it go; what it learns meanwhile is still wanted. */

@@ -5,7 +5,6 @@ import { compileAhead } from "../gl/ahead.ts";
 import { parseContainer } from "../gl/format.ts";
 import { createSession } from "../gl/session.ts";
 import {
-  type Band,
   type Device,
   DeviceUnavailable,
   PlanError,
@@ -15,6 +14,7 @@ import {
 import type { PlanHeader } from "../plan.ts";
 import { WantedEdits } from "./edits.ts";
 import { watchPace } from "./pace.ts";
+import { type Twins, twinsOf } from "./samples.ts";
 import { createSignals, type EngineSignals } from "./signals.ts";
 import { pageStore } from "./store.ts";
 import { createTiming, type Timing } from "./timing.ts";
@@ -57,6 +57,10 @@ class GlEngine implements Engine {
   private active: Session | undefined;
   private watchers = 0;
   private closed = false;
+  /** The twins of these inputs. */
+  private paired:
+    | { readonly inputs: readonly string[]; readonly twins: Twins | undefined }
+    | undefined;
 
   constructor(events: EngineEvents) {
     this.events = events;
@@ -87,6 +91,24 @@ class GlEngine implements Engine {
 
   get views(): number {
     return this.watchers;
+  }
+
+  get fedInput(): string {
+    const { loaded } = this;
+    const input = loaded?.session.plan.inputs.find((one) => fits(loaded.fed, one));
+    return input?.key ?? "";
+  }
+
+  get twins(): Twins | undefined {
+    const { loaded } = this;
+    if (loaded === undefined || this.fedInput !== "" || loaded.session.plan.batch < 2)
+      return undefined;
+    const { inputs } = loaded.content;
+    if (this.paired?.inputs !== inputs) {
+      const data = inputs.map((hash) => this.store.get(hash) ?? new Uint8Array());
+      this.paired = { inputs, twins: twinsOf(loaded.session.plan, data) };
+    }
+    return this.paired.twins;
   }
 
   watch(): () => void {
@@ -168,10 +190,6 @@ class GlEngine implements Engine {
 
   async read(key: string): Promise<Float32Array<ArrayBuffer>> {
     return (await this.ready().read(key)) as Float32Array<ArrayBuffer>;
-  }
-
-  async sample(key: string, bands: readonly Band[]): Promise<Float32Array<ArrayBuffer>> {
-    return this.ready().sample(key, bands);
   }
 
   async twin(): Promise<Session> {

@@ -1,7 +1,6 @@
 // What an engine is to its client: what goes in, what it tells, what it can be asked.
 import type { Edit } from "../edits.ts";
 import type {
-  Band,
   Device,
   DeviceUnavailable,
   Patch,
@@ -10,6 +9,7 @@ import type {
   RunInfo,
   Session,
 } from "../gl/types.ts";
+import type { Twins } from "./samples.ts";
 import type { EngineSignals } from "./signals.ts";
 
 /** What to run, by content hash; the page's store has all of it. */
@@ -79,6 +79,10 @@ export interface Engine {
   readonly bytes: number;
   /** How many views there are. */
   readonly views: number;
+  /** The input that a source has fed, of what is shown; "" where it is the Content's. */
+  readonly fedInput: string;
+  /** Two examples of what is shown whose inputs are equal; undefined where there are none, or a source feeds one. */
+  readonly twins: Twins | undefined;
   /** Somebody looks; undone by calling the result. */
   watch(): () => void;
   /**
@@ -110,8 +114,6 @@ export interface Engine {
   hurry(): void;
   /** A value's or parameter's elements, of what is shown. */
   read(key: string): Promise<Float32Array<ArrayBuffer>>;
-  /** Stretches of the texels that reading a value draws, one after the other. */
-  sample(key: string, bands: readonly Band[]): Promise<Float32Array<ArrayBuffer>>;
   /** Another session of what is shown, with its weights and inputs and without edits: whoever tries some disposes it. */
   twin(): Promise<Session>;
   /** All that was asked for is done: the last run is measured again when the page has come to rest. */

@@ -3,7 +3,9 @@
 import { effect } from "@preact/signals";
 import { type Arrays, type Given, isPicture, namedInputs, onlyOrAll } from "../arrays.ts";
 import type { Edit } from "../edits.ts";
+import { Checks } from "../engine/checks.ts";
 import { createEngine } from "../engine/engine.ts";
+import { apartIn, sampled } from "../engine/samples.ts";
 import { pageStore } from "../engine/store.ts";
 import type { Content, Engine, Fed } from "../engine/types.ts";
 import { beforeKey } from "../gl/derived.ts";
@@ -16,13 +18,14 @@ import { COLOR_RANGES, COLORMAPS, type Exported, VIEWS } from "../messages.ts";
 import type { Input, PlanHeader } from "../plan.ts";
 import type { Source } from "../source.ts";
 import { attachSources } from "../sources/offer.ts";
-import { change } from "../state/edits.ts";
+import { change, said } from "../state/edits.ts";
 import { createState, type ViewerState } from "../state.ts";
 import { says } from "../status.ts";
 import type { TeachingRecord } from "../teaching.ts";
 import { attachTraining } from "../training/offer.ts";
 import { selectionOf, turn, viewOf } from "../turning.ts";
 import type { Contents } from "./contents.ts";
+import { judged, stretchesOf } from "./samples.ts";
 import { OwnTraining, type PageTraining } from "./training.ts";
 
 /** What to turn the views to, in the words of Python's `view`. */
@@ -74,6 +77,12 @@ export class PageClient {
   private compilingSince = 0;
   /** The edits that were asked for last. */
   private bends: readonly Edit[] = [];
+  private readonly checks: Checks;
+  /** The inputs and edits that the page came with: its samples are of these. */
+  private firstInputs: readonly string[] = [];
+  private readonly firstSaid: string | null;
+  /** Values in which examples with the same input differ, as far as that was seen. */
+  private readonly apart = new Set<string>();
 
   constructor(exported: Exported) {
     this.exported = exported;
@@ -102,6 +111,18 @@ export class PageClient {
     state.selected.value = selectionOf(selected);
     state.edited.value = { edits: exported.edits as unknown as readonly Edit[], weights: 0 };
     turn(state, view);
+    this.firstSaid = said(state);
+    this.checks = new Checks(this.engine, {
+      isReady: () => this.whyUnchecked() === "" && this.engine.shown !== undefined,
+      ask: () => void this.queue(() => this.compare()).catch(() => undefined),
+      isApart: () => this.isApart(),
+    });
+    effect(() => {
+      state.run.value;
+      state.acting.value;
+      state.withoutEdits.value;
+      state.unchecked.value = this.whyUnchecked();
+    });
     if (this.engine.unavailable === undefined) {
       state.feeder.value = {
         page: PAGE,
@@ -149,6 +170,8 @@ export class PageClient {
         weights: plan.weights.map(({ hash }) => hash),
         inputs: own.map((data) => this.keep(data)),
       };
+      this.firstInputs = this.content.inputs;
+      for (const name of this.firstInputs) this.store.hold(name);
       this.engine.describe(PLAN);
       this.state.source.value = this.exported.source as Source | null;
       this.state.teaching.value = this.exported.teaching as TeachingRecord | null;
@@ -263,6 +286,58 @@ export class PageClient {
     const { changed } = this.state;
     if (keys.some((key) => !changed.peek().has(key)))
       changed.value = new Set([...changed.peek(), ...keys]);
+  }
+
+  /** Why what is shown cannot be compared with the samples that the page carries; "" where it can. */
+  private whyUnchecked(): string {
+    const { samples, unchecked } = this.exported;
+    if (samples === null) return unchecked;
+    const areFirst = this.content.inputs.every((name, k) => this.isSame(name, this.firstInputs[k]));
+    if (!areFirst || this.engine.fedInput !== "") return "another input";
+    if (this.state.editTrouble.peek() !== "") return "bends that this device cannot make";
+    return said(this.state) === this.firstSaid ? "" : "other bends";
+  }
+
+  /** Whether two inputs have the same numbers. */
+  private isSame(name: string, other = ""): boolean {
+    if (name === other) return true;
+    const [a, b] = [this.store.get(name), this.store.get(other)];
+    return a !== undefined && a.length === b?.length && a.every((byte, k) => byte === b[k]);
+  }
+
+  /** Compares this device's numbers with the samples; asked again where something comes between. */
+  private async compare(): Promise<void> {
+    const { engine, plan, exported } = this;
+    const { samples } = exported;
+    if (plan === undefined || samples === null) return;
+    const isFree = () => this.busy <= 1; // this one
+    await engine.use(async (session) => {
+      if (this.whyUnchecked() !== "" || this.bends !== this.state.acting.peek()) return;
+      const texels = await sampled(session, stretchesOf(samples), isFree);
+      const { twins } = engine;
+      const apart = twins === undefined ? [] : await apartIn(session, twins, isFree);
+      if (texels === undefined || apart === undefined) return;
+      for (const [key] of apart) this.apart.add(key);
+      const { buffer, byteOffset, byteLength } = await this.blob("samples");
+      const numbers = new Float32Array(buffer, byteOffset, byteLength / 4);
+      const { reference, flawed, beyond } = samples;
+      const found = judged(plan, samples, numbers, texels, apart);
+      const bent = this.firstSaid !== "";
+      const own = { reference, flawed, beyond, sampled: true, bent, at: Date.now() };
+      this.state.parity.value = { ...own, ...found };
+      this.checks.made();
+    });
+  }
+
+  private isApart(): Promise<boolean> {
+    const { engine } = this;
+    return this.queue(() =>
+      engine.use(async (session) => {
+        const { twins } = engine;
+        const found = twins && (await apartIn(session, twins, () => this.busy <= 1));
+        return found?.some(([key]) => !this.apart.has(key)) ?? false;
+      }),
+    );
   }
 
   /** What a source or a training is of. */

@@ -1,19 +1,26 @@
 // How it stands between the page and Python: written by Python's client.
 import { type Signal, signal } from "@preact/signals";
-import type { Verified } from "../messages.ts";
+import type { SetPrecision, Verified } from "../messages.ts";
 import { type Status, says } from "../status.ts";
 
 /** The comparison with the framework's own values, when it was made. */
-export interface Parity extends Pick<Verified, "reference" | "layers" | "flawed"> {
+export interface Parity
+  extends Pick<Verified, "reference" | "layers" | "flawed" | "note" | "beyond"> {
   /** By the parity check, of stretches of each layer; else of every value there is. */
   readonly sampled: boolean;
   /** Of the model with the bends replayed. */
   readonly bent?: boolean;
+  /** When it was made, in milliseconds since 1970. */
+  readonly at: number;
 }
 
 export interface ConnectionState {
   readonly status: Signal<Status>;
   readonly parity: Signal<Parity | null>;
+  /** Why what is shown cannot be compared, in a page without Python; "" where it can. */
+  readonly unchecked: Signal<string>;
+  /** Has Python compile the network again with this precision; null where there is none. */
+  readonly setPrecision: Signal<((precision: SetPrecision["precision"]) => void) | null>;
   /** Whether Python can still be asked; the page goes on without it. */
   readonly connected: Signal<boolean>;
   /** URL of a snapshot from Python, for a page that cannot draw. */
@@ -29,6 +36,8 @@ export interface ConnectionState {
 export const connectionState = (): ConnectionState => ({
   status: signal(says.connecting()),
   parity: signal(null),
+  unchecked: signal(""),
+  setPrecision: signal(null),
   connected: signal(true),
   snapshot: signal(null),
   roomTrouble: signal(""),

@@ -86,6 +86,7 @@ export function StatusLine() {
       {state.parity.value === null && unlike(state.edited.value.edits) && (
         <span>bent: not compared</span>
       )}
+      <Unchecked />
       <KeysButton />
     </footer>
   );
@@ -136,9 +137,59 @@ function Match() {
         {first !== undefined && `first difference at ${first[0]}, `}
         max error {short(worst(parity))}
         {sampled && " in samples of each"}
+        {", "}
+        <Made at={parity.at} />
       </span>
+      {parity.note !== "" && <span class="nbg-warn nbg-flaws">{parity.note}</span>}
       {flaws !== null && <span class="nbg-warn nbg-flaws">{flaws}</span>}
+      {parity.beyond !== "" && <Beyond layer={parity.beyond} />}
     </>
+  );
+}
+
+/** When the comparison was made: by the clock of the wall. */
+function Made({ at }: { at: number }) {
+  const date = new Date(at);
+  return (
+    <time dateTime={date.toISOString()} title={date.toLocaleString()}>
+      at {date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })}
+    </time>
+  );
+}
+
+/** In a page without Python: why what is shown is not what was, or can be, compared. */
+function Unchecked() {
+  const { unchecked, parity } = useViews().state;
+  if (unchecked.value === "") return null;
+  return (
+    <span>
+      {parity.value === null ? "not compared" : "what is shown now is not compared"}:{" "}
+      {unchecked.value}
+    </span>
+  );
+}
+
+/** Numbers that 16 bits cannot hold, and the way out. */
+function Beyond({ layer }: { layer: string }) {
+  const { plan, capabilities, setPrecision } = useViews().state;
+  if (plan.value?.precision !== "float16") return null;
+  const draws = capabilities.value?.precision !== "float16" && plan.value.target.float32_render;
+  const ask = setPrecision.value;
+  return (
+    <span class="nbg-warn nbg-flaws">
+      {`numbers leave 16 bits, first at ${layer} `}
+      {draws && ask !== null && (
+        <button
+          type="button"
+          class="nbg-button"
+          title="Compile the network again with precision=&quot;float32&quot;"
+          onClick={() => ask("float32")}
+        >
+          Use float32
+        </button>
+      )}
+      {draws && ask === null && 'write it with precision="float32"'}
+    </span>
   );
 }
 

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from nbglcnn.errors import ContextLost, DeviceError, NbglcnnError, PageError, PageTimeout
-from nbglcnn.plan import Float32, Patch, Target
+from nbglcnn.plan import Float32, Patch, Precision, Target
 from nbglcnn.viewer import protocol
 from nbglcnn.viewer.inbox import Inbox
 from nbglcnn.viewer.offer import Offer
@@ -41,6 +41,7 @@ from nbglcnn.viewer.protocol import (
     Refuse,
     Reply,
     Saved,
+    SetPrecision,
     SetWeight,
     Spot,
     State,
@@ -77,11 +78,10 @@ class Page:
     error: str = ""
     # What the parity check asked it for samples of: the revision, and what was edited.
     sampled: tuple[int, str] = (-1, "")
-    # With the revision that they are of, and the edits in the page's words.
-    samples: tuple[int, Float32, str] | None = None
-    probed_at: float = 0.0  # when it was asked for them, and when they came
-    sampled_at: float = 0.0
-    told: tuple[str, str] = ("", "")  # the Plan and edits whose parity check it has been told of
+    probed: str = ""  # the Plan of the Probe that it has
+    arriving: Assembly | None = None  # samples of which parts are still to come
+    samples: tuple[Probed, Float32] | None = None
+    told: object = None  # the verdict of the parity check that it has been told of
     fed: Fed | None = None  # what its source said last, and when
     fed_at: float = 0.0
 
@@ -152,6 +152,7 @@ class Connection(Inbox):
         self.taught: list[tuple[Taught, bytes]] = []  # and of a teaching
         # What pages ask of the weights; whoever follows takes it.
         self.weighed: list[SetWeight] = []
+        self.precision: Precision | None = None  # and of the precision
         self.closed = False  # nothing comes any more
         self.loading_until = 0.0  # when a page that has no code yet is given up
         self._loaded = -LATELY_S  # when a loader was sent its code
@@ -413,15 +414,15 @@ class Connection(Inbox):
                 page.fed, page.fed_at = message, now
             case Pointed():
                 self.pointed = message.at
-            case Probed() if len(buffers) == 1 and buffers[0].nbytes % 4 == 0:
-                samples = np.frombuffer(bytes(buffers[0]), np.float32)
-                page.samples = message.revision, samples, message.edits
-                page.sampled_at = now
+            case Probed() if len(buffers) == 1 and message.bytes % 4 == 0:
+                return _take_samples(page, message, buffers[0])
             case Failed(id="", kind="edit"):
                 protocol.warn_once(f"the page could not take an edit: {message.text}")
                 self.last_error = message.text
             case SetWeight():
                 self.weighed.append(message)
+            case SetPrecision():
+                self.precision = message.precision
             case Stepped() if len(buffers) == 1 and buffers[0].nbytes % 8 == 0:
                 self.trained.append((message, bytes(buffers[0])))
             case Saved() if len(buffers) == 1:
@@ -533,6 +534,19 @@ class Connection(Inbox):
 
     def __len__(self) -> int:
         return len(self._requests)
+
+
+def _take_samples(page: Page, message: Probed, buffer: memoryview) -> bool:
+    """Whether it was the last part of them."""
+    if message.part == 0:
+        page.arriving = protocol.Assembly(message.bytes)
+    found = page.arriving
+    if found is None or not found.add(message.part, message.count, message.bytes, buffer):
+        return False
+    if found.missing:
+        return False
+    page.samples, page.arriving = (message, np.frombuffer(found.data, np.float32)), None
+    return True
 
 
 def _question(request: Request, missing: tuple[tuple[int, int], ...] = ()) -> Read:

@@ -38,7 +38,7 @@ def diagnosis(
         ("packages", ", ".join(_versions(PACKAGES))),
         *_of_page(connection),
         ("in Python", local or "nothing computed"),
-        ("parity check", anonymous(tested.words(plan, named=False)) if tested else "not made yet"),
+        ("parity check", _tested(plan, tested)),
         ("precision", plan.precision),
         ("edits", _edits(edited)),
         (
@@ -56,6 +56,13 @@ def diagnosis(
         ("last error", anonymous(connection.last_error) or "none"),
     ]
     return table((), rows)
+
+
+def _tested(plan: Plan, tested: Verdict | None) -> str:
+    if tested is None:
+        return "not made yet"
+    made = f", made at {tested.clock}" if tested.at else ""
+    return anonymous(tested.words(plan, named=False)) + made
 
 
 def _left_to_python(plan: Plan) -> str:

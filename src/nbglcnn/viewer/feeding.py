@@ -12,9 +12,9 @@ from nbglcnn.sources.records import OF_ONE_PAGE, Source
 from nbglcnn.viewer import protocol
 from nbglcnn.viewer.connection import QUIET_S, Connection, Page, Request
 from nbglcnn.viewer.network import Network
-from nbglcnn.viewer.parity import NEVER
 from nbglcnn.viewer.reading import Reader, finished
 
+NEVER = -math.inf
 ADOPTED_S = 0.2  # at least, between two live pictures of one page that others are shown
 
 
@@ -38,7 +38,6 @@ class Fed:
     def _begin_feeding(self) -> None:
         """Before a source is on."""
         self._wire: Source | None = None  # the source of now
-        self._changed_at = NEVER  # when it was chosen, or what it gives
         self._adoption: tuple[Request, str] | None = None
         self._asked_at = NEVER  # when the page was asked for it, and for how long it isn't again
         self._pause = ADOPTED_S
@@ -52,24 +51,6 @@ class Fed:
         if wire.kind in OF_ONE_PAGE and not any(page.id == wire.owner for page in pages):
             return []  # nobody has started it: the last tensor stays
         return [wire.input]
-
-    def _moved(self) -> float:
-        """When pages fed another input than Python's last; never without a source.
-
-        Infinity while they do, or will.
-        """
-        wire = self._wire
-        if self._adoption is not None:
-            return math.inf
-        if wire is None:
-            return NEVER
-        if wire.kind in OF_ONE_PAGE and not wire.owner:
-            return self._changed_at
-        page = self._feeding_page()
-        fed = None if page is None else page.fed
-        if page is None or fed is None or not fed.still or page.fed_at < self._changed_at:
-            return math.inf
-        return page.fed_at if self._adopted == (page.id, page.fed_at) else math.inf
 
     def _feeding_page(self) -> Page | None:
         """The page whose words about what it was fed count."""

@@ -262,6 +262,25 @@ class Network(Cut, Training, Following):
         target = self.plan.header.target
         self._compile(msgspec.structs.replace(target, fast_kernels=not target.fast_kernels))
 
+    def use_precision(self, precision: Precision) -> None:
+        """Compile again with it; DeviceError while the network trains, InputError for an input.
+
+        A device that draws no float32 keeps float16.
+        """
+        if self.trained is not None:
+            raise DeviceError(
+                "the network trains in a page; stop the training first (viewer.training.stop())"
+            )
+        before, self._precision = self._precision, precision
+        try:
+            self._compile(self.plan.header.target)
+            self._accepted(self.arrays)
+        except NbglcnnError:
+            self._precision = before
+            self._compile(self.plan.header.target)
+            raise
+        self.revision += 1
+
     def _compile(self, target: Target | None) -> None:
         self.plan = lower.lower(
             self.graph, observe=self.observe, target=target, precision=self._precision

@@ -1,9 +1,11 @@
-"""The parity check: after a page's first run, samples of every value beside the framework's own.
+"""The parity check: samples of every value of a page beside the framework's own.
 
-Drivers do compile right shaders to wrong numbers, and exporters change what a network means. So
-each device's values are looked at once for every Plan, with the user's own input: four stretches of
-each layer come from the page, the reference is computed in a thread of its own. While something is
-bent, that is the model with the bends replayed which the page says its samples have.
+Drivers do compile right shaders to wrong numbers, exporters change what a network means, and some
+devices compute a first run right and later ones wrong. So each page is asked for four stretches of
+each layer after its first run of a Plan, and sends them again when it finds that a check is due
+(`js/src/engine/checks.ts`). They are of the user's own input, or of the source's, which comes with
+them; the reference is computed in a thread of its own. While something is bent, that is the model
+with the bends replayed which the page says its samples have.
 """
 
 from __future__ import annotations
@@ -11,11 +13,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 
@@ -31,8 +32,8 @@ from nbglcnn.reference import layer_alone
 from nbglcnn.report import Match, Report, compared
 from nbglcnn.viewer.connection import Connection, Page
 from nbglcnn.viewer.network import Network
-from nbglcnn.viewer.protocol import Probe, Verified
-from nbglcnn.viewer.reading import Reader
+from nbglcnn.viewer.protocol import Probe, Probed, Verified
+from nbglcnn.viewer.reading import Reader, finished
 
 log = logging.getLogger("nbglcnn")
 
@@ -43,10 +44,7 @@ WRONG = {"float32": 1e-3, "float16": 0.2}
 MOST = 1024  # values: one message of 4 MiB holds their samples
 # Bytes of textures; the reference of a larger Plan needs too much of Python's memory.
 LARGEST = 2**30
-REST = 1.0  # seconds without a change before what is bent, or fed by a page, is looked at
-# Within which a page tells that it was fed: samples that came just before may be of that.
-TOLD_S = 0.3
-NEVER = -math.inf
+REST = 1.0  # seconds without a change before what is bent is looked at
 
 PLAIN = "; with plain kernels, since the fast ones computed wrong numbers"
 
@@ -54,7 +52,8 @@ Band = tuple[int, int, int]
 Reference = Callable[[Graph, Sequence[Array], Bending], tuple[dict[str, Array], str]]
 Exact = Callable[[Graph, Sequence[Array], Sequence[str], Bending], Mapping[str, Array]]
 Arrays = Mapping[str, Array]
-Device = tuple[str, str, str]  # renderer, Plan, edits
+Apart = Sequence[tuple[str, int, int]]  # as in Probed
+Device = tuple[str, str, str]  # page, Plan, edits
 NOTHING: Arrays = MappingProxyType({})
 
 
@@ -62,7 +61,8 @@ NOTHING: Arrays = MappingProxyType({})
 class Verdict:
     """What came of it: a report of every value, or why there is none.
 
-    `edits` are those that the page had, in its own words; empty where nothing was bent.
+    `edits` are those that the page had, in its own words; empty where nothing was bent. `at` is
+    when it was made, in seconds since 1970.
     """
 
     report: Report[Match] | None
@@ -70,6 +70,12 @@ class Verdict:
     problem: str = ""
     wrong: bool = False  # not by rounding
     edits: str = ""
+    at: float = 0.0
+
+    @property
+    def clock(self) -> str:
+        """When it was made, as "14:03:07"."""
+        return time.strftime("%H:%M:%S", time.localtime(self.at))
 
     def words(self, plan: Plan, *, named: bool) -> str:
         """One sentence; with the name of the first layer that differs only if `named`."""
@@ -83,7 +89,7 @@ class Verdict:
 
 
 class ParityCheck:
-    """Looks once at every device that shows a Viewer; `changed` is told when a verdict is there."""
+    """Looks at every page that shows a Viewer; `changed` is told when a verdict is there."""
 
     def __init__(
         self,
@@ -110,7 +116,7 @@ class ParityCheck:
         """What is known of this page's device while this is edited."""
         if page is None:
             return None
-        return self._verdicts.get((page.renderer, plan.hash, name_of(edits)))
+        return self._verdicts.get((page.id, plan.hash, name_of(edits)))
 
     def follow(
         self,
@@ -119,45 +125,43 @@ class ParityCheck:
         arrays: Sequence[Array],
         edits: Sequence[Edit] = (),
         injected: Arrays = NOTHING,
-        moved: float = NEVER,
     ) -> None:
         """Go on with every page: ask for samples, compare them, tell what was found.
 
-        `edits` are those of now, `injected` their arrays. While they change nothing is begun, nor
-        while pages feed other inputs than `arrays`: it `moved` last then, infinity for still.
+        `edits` are those of now, `injected` their arrays. While they change nothing is begun.
         """
         revision, name = self._connection.revision, name_of(edits)
-        rests = self._rests(name, moved)
+        rests = self._rests(name)
         for page in self._connection.usable:
-            device = page.renderer, plan.hash, name
+            device = page.id, plan.hash, name
             verdict = self._verdicts.get(device)
             if page.problem or device in self._busy:
                 continue
+            if page.samples is not None:
+                (message, samples), page.samples = page.samples, None
+                found = None
+                if message.revision == revision:
+                    found = self._take(page, plan, graph, arrays, message, samples, injected)
+                if found != name:  # not these: once more
+                    page.sampled, page.probed, self._since = (-1, ""), "", time.monotonic()
+            known = verdict is not None and page.probed == plan.hash
             if verdict is not None:
-                self._tell(page, plan, name, verdict)
-            elif page.samples is not None and page.samples[0] == revision:
-                if moved > page.probed_at:  # they may be of another input
-                    page.samples, page.sampled = None, (-1, "")
-                    continue
-                if moved > NEVER and not self._waited(page.sampled_at + TOLD_S):
-                    continue
-                (_, samples, words), page.samples = page.samples, None
-                if self._take(page, plan, graph, arrays, samples, words, injected) != name:
-                    page.sampled, self._since = (-1, ""), time.monotonic()  # not these: once more
-            elif rests and page.sampled != (revision, name) and _has_run(page, revision):
-                page.sampled, page.probed_at = (revision, name), time.monotonic()
+                self._tell(page, verdict)
+            asked = known or device in self._busy or page.sampled == (revision, name)
+            if rests and not asked and _has_run(page, revision) and not _lags(page, plan):
+                page.sampled, page.probed = (revision, name), plan.hash
                 self._ask(page, plan, edits, injected)
 
-    def _rests(self, name: str, moved: float) -> bool:
-        """Whether edits and input have stayed as they are for a while; else it goes on then."""
+    def _rests(self, name: str) -> bool:
+        """Whether the edits have stayed as they are for a while; else it goes on then."""
         now = time.monotonic()
         if name != self._edits:
             self._edits, self._since = name, now
             for device in [one for one in self._verdicts if one[2] not in ("", name)]:
                 del self._verdicts[device]
             for page in self._connection.usable:  # it forgets them too
-                page.sampled, page.told = (-1, ""), ("", "")
-        return self._waited(REST + max(moved, self._since if name else NEVER))
+                page.sampled, page.told = (-1, ""), None
+        return not name or self._waited(REST + self._since)
 
     def _waited(self, until: float) -> bool:
         """Whether this time has come; else `changed` is told when it has."""
@@ -165,13 +169,13 @@ class ParityCheck:
         left = until - now
         if left <= 0:
             return True
-        if left < math.inf and loop is not None and not loop.is_closed() and now >= self._called:
+        if loop is not None and not loop.is_closed() and now >= self._called:
             self._called = now + left
             loop.call_soon_threadsafe(lambda: loop.call_later(left, self._changed))
         return False
 
     def _ask(self, page: Page, plan: Plan, edits: Sequence[Edit], injected: Arrays) -> None:
-        device = page.renderer, plan.hash, name_of(edits)
+        device = page.id, plan.hash, name_of(edits)
         words = msgspec.json.encode(to_dict(active(edits))).decode() if device[2] else ""
         if plan.gpu_bytes > LARGEST:
             self._verdicts[device] = Verdict(None, problem="the network is too large", edits=words)
@@ -191,56 +195,65 @@ class ParityCheck:
         plan: Plan,
         graph: Graph,
         arrays: Sequence[Array],
+        message: Probed,
         samples: Float32,
-        words: str,
         injected: Arrays,
     ) -> str | None:
-        """Judge samples that a page has computed with the edits that `words` say, in JSON.
+        """Judge samples that a page has computed with the edits that it says, in JSON.
 
         The name of these edits, None where nothing can be judged.
         """
+        words = message.edits
         try:
             edits = checked(from_dict(msgspec.json.decode(words)) if words else (), plan)
-        except (msgspec.DecodeError, InputError, KeyError, TypeError):
+            given = _with_fed(plan, arrays, message.fed, samples)
+        except (msgspec.DecodeError, InputError, KeyError, TypeError, ValueError):
             return None  # of another Plan, or none that a page of ours says
-        device = page.renderer, plan.hash, name_of(edits)
+        device = page.id, plan.hash, name_of(edits)
+        if given is None:
+            return device[2]
+        texels, inputs = given
+        again = device in self._verdicts
         self._busy.add(device)
-        args = (device, plan, graph, arrays, samples, words, edits, injected)
-        threading.Thread(target=self._judge, args=args, daemon=True).start()
+
+        def judge() -> None:
+            try:
+                bends = bending(plan, edits, injected)
+                apart = message.apart
+                verdict = self._compared(page, plan, graph, inputs, texels, bends, words, apart)
+            except Exception as error:  # the model's own code runs here
+                verdict = Verdict(None, problem=f"{type(error).__name__}: {error}", edits=words)
+            self._judged(device, plan, replace(verdict, at=time.time()))
+
+        begin = threading.Thread(target=judge, daemon=True).start
+        loop = self._loop
+        if again and loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(begin)  # behind the cell that runs
+        else:
+            begin()
         return device[2]
 
-    def _judge(
-        self,
-        device: Device,
-        plan: Plan,
-        graph: Graph,
-        arrays: Sequence[Array],
-        samples: Float32,
-        words: str,
-        edits: Sequence[Edit],
-        injected: Arrays,
-    ) -> None:
-        try:
-            bends = bending(plan, edits, injected)
-            verdict = self._compared(device[0], plan, graph, arrays, samples, bends, words)
-        except Exception as error:  # the model's own code runs here
-            verdict = Verdict(None, problem=f"{type(error).__name__}: {error}", edits=words)
+    def _judged(self, device: Device, plan: Plan, verdict: Verdict) -> None:
+        before = self._verdicts.get(device)
         self._verdicts[device] = verdict
         self._busy.discard(device)
         if verdict.report is not None and not verdict.report.ok:
-            log.warning("nbglcnn: parity check: %s", verdict.words(plan, named=True))
+            words = verdict.words(plan, named=True)
+            if before is None or before.words(plan, named=True) != words:
+                log.warning("nbglcnn: parity check: %s", words)
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._changed)
 
     def _compared(
         self,
-        renderer: str,
+        page: Page,
         plan: Plan,
         graph: Graph,
         arrays: Sequence[Array],
         samples: Float32,
         bends: Bending,
         words: str,
+        apart: Apart,
     ) -> Verdict:
         expected, framework = self._reference(graph, arrays, bends)
         found = split(plan, samples)
@@ -255,27 +268,97 @@ class ParityCheck:
         def exact(keys: Sequence[str]) -> dict[str, Array]:
             return sampled(self._exact(graph, arrays, keys, bends), keys)
 
-        subject = f"{framework} on {renderer}"
+        subject = f"{framework} on {page.renderer}"
         known = sampled(expected, bands)
         report = compared(
             plan, found, known, subject, expected, exact, rounded=graph.rounded(), bent=bool(bends)
         )
+        report = with_apart(report, apart, expected)
         if not report.ok and any(jumps(edit) for some in bends.edits.values() for edit in some):
             problem = "a threshold may decide by an element's last digit; verify() says more"
             return Verdict(None, problem=problem, edits=words)
         bound = WRONG[plan.precision]
-        wrong = not bends and any(not row.ok and row.relative > bound for row in report.rows)
+        # What 16 bits cannot hold no other kernel mends.
+        wrong = (
+            not bends
+            and not report.beyond
+            and any(not row.ok and row.relative > bound for row in report.rows)
+        )
         return Verdict(report, framework, wrong=wrong, edits=words)
 
-    def _tell(self, page: Page, plan: Plan, name: str, verdict: Verdict) -> None:
+    def _tell(self, page: Page, verdict: Verdict) -> None:
         report = verdict.report
-        if page.told == (plan.hash, name):
+        if page.told is verdict:
             return
-        page.told = plan.hash, name
+        page.told = verdict
         if report is None:
             return
         revision = self._connection.revision
         self._connection.send(verified(revision, report, verdict.framework, page.id, verdict.edits))
+
+
+def _lags(page: Page, plan: Plan) -> bool:
+    """Whether what Python computes is always of an earlier input than the rest."""
+    return bool(plan.in_python) and page.fed is not None and not page.fed.still
+
+
+def _with_fed(
+    plan: Plan, arrays: Sequence[Array], fed: str, samples: Float32
+) -> tuple[Float32, Sequence[Array]] | None:
+    """The samples, and the inputs that they are of: behind them lies what a source has fed.
+
+    None where what Python computes is of an earlier input.
+    """
+    if fed == "":
+        return samples, arrays
+    at = [record.key for record in plan.inputs].index(fed)
+    count = sum(4 * width for bands in bands_of_all(plan).values() for _, _, width in bands)
+    [value] = [value for value in plan.values if value.key == fed]
+    array = finished(value, samples[count:])
+    if plan.in_python and array.tobytes() != np.asarray(arrays[at], array.dtype).tobytes():
+        return None
+    return samples[:count], (*arrays[:at], array, *arrays[at + 1 :])
+
+
+def apart_in(plan: Plan, arrays: Sequence[Array], found: Arrays) -> Apart:
+    """The values in which an example differs from an earlier one of the same input."""
+    batch = plan.header.batch
+    own = [array for array in arrays if array.ndim and len(array) == batch]
+    if not own or batch < 2:
+        return ()
+    given = [b"".join(array[k].tobytes() for array in own) for k in range(batch)]
+    twins = [(given.index(one), k) for k, one in enumerate(given) if given.index(one) < k]
+    return [
+        (key, *pair)
+        for key, value in found.items()
+        for pair in twins
+        if value.ndim and len(value) == batch and not _is_equal(*(value[k] for k in pair))
+    ]
+
+
+def with_apart(report: Report[Match], apart: Apart, expected: Arrays) -> Report[Match]:
+    """The report with layers marked in which examples of one input differ on the page alone.
+
+    They must be equal to the bit there where they are so in the reference.
+    """
+    found = {
+        key: (first, other)
+        for key, first, other in apart
+        if key in expected
+        and max(first, other) < len(expected[key])
+        and _is_equal(expected[key][first], expected[key][other])
+    }
+    if not found:
+        return report
+    rows = tuple(replace(row, ok=row.ok and row.layer not in found) for row in report.rows)
+    key = next((row.layer for row in rows if row.layer in found), "")
+    first, other = found[key] if key else (0, 0)
+    note = f"example {other} of {key} differs from example {first}, which has the same input"
+    return replace(report, rows=rows, note=note)
+
+
+def _is_equal(one: Array, other: Array) -> bool:
+    return np.asarray(one).tobytes() == np.asarray(other).tobytes()
 
 
 def _has_run(page: Page, revision: int) -> bool:
@@ -325,7 +408,7 @@ def verify(
         rounded=graph.rounded(),
         bent=bool(active(network.edits)),  # a latent's code is no bend
     )
-    return report, framework
+    return with_apart(report, apart_in(plan, arrays, found), expected), framework
 
 
 def verified(
@@ -347,7 +430,7 @@ def verified(
         for row in report.rows
         if row.nan + row.inf
     )
-    return Verified(revision, framework, layers, flawed, page, edits)
+    return Verified(revision, framework, layers, flawed, page, edits, report.note, report.beyond)
 
 
 def bands_of_all(plan: Plan) -> dict[str, tuple[Band, ...]]:
@@ -356,15 +439,15 @@ def bands_of_all(plan: Plan) -> dict[str, tuple[Band, ...]]:
     return {key: bands_of(values[key]) for key in plan.computed[:MOST]}
 
 
-def bands_of(value: Value) -> tuple[Band, ...]:
-    """(x, y, width) of stretches of the texels that reading a value draws."""
+def bands_of(value: Value, most: int = TEXELS) -> tuple[Band, ...]:
+    """(x, y, width) of stretches of the texels that reading a value draws, of `most` each."""
     width, _ = value.read.step.viewport
     texels = -(-value.read.count // 4)
-    last = max(0, texels - TEXELS)
+    last = max(0, texels - most)
     found = []
     for k in range(STRETCHES):
         y, x = divmod(last * k // (STRETCHES - 1), width)
-        found.append((x, y, min(TEXELS, width - x, texels - y * width - x)))
+        found.append((x, y, min(most, width - x, texels - y * width - x)))
     return tuple(band for band in dict.fromkeys(found) if band[2] > 0)
 
 

@@ -18,7 +18,7 @@ from msgspec import Meta
 from nbglcnn.colors import CLASS_COLORS as CLASS_COLORS
 from nbglcnn.colors import COLORMAPS as COLORMAPS
 from nbglcnn.colors import SIGNED as SIGNED
-from nbglcnn.plan import Target
+from nbglcnn.plan import Precision, Target
 from nbglcnn.sources.records import Source
 from nbglcnn.teaching import records as teachings
 from nbglcnn.training.records import Column, Course, TrainingRecord
@@ -64,6 +64,8 @@ ROOMS = (
 MAX_COMPARED = 4  # channels that are shown large beside each other, at most
 MAX_BLOB = 2**31  # bytes of one blob; more than any texture we make
 MAX_SCREEN = 2**26  # bytes of the PNG of a view
+MAX_PROBED = 2**26  # bytes of the samples of a parity check, and of the input that they are of
+MOST_APART = 1024  # values that are named there in which equal examples differ
 
 Name = Annotated[str, Meta(max_length=64)]
 Text = Annotated[str, Meta(max_length=10_000)]
@@ -157,7 +159,9 @@ class Read(Message, frozen=True):
 class Probe(Message, frozen=True):
     """Asks one page for stretches of values, of exactly this revision: the parity check's samples.
 
-    The `bands` of a key are (x, y, width) in texels of what reading its value draws.
+    The `bands` of a key are (x, y, width) in texels of what reading its value draws. The page
+    sends them at once, and again by itself each time that a check is due, for as long as it shows
+    this Plan.
     """
 
     page: Name
@@ -177,7 +181,9 @@ class Verified(Message, frozen=True):
 
     With a `page` it is what the parity check found there, in samples of every layer. `flawed` are
     the values that aren't finite: how many NaN and infinities, and the channel of the first, or -1.
-    `edits` were replayed; with a `page` as its Probed said them.
+    `edits` were replayed; with a `page` as its Probed said them. `note` is a sentence about the
+    first layer that differs, `beyond` the first layer whose numbers do not fit into 16 bits while
+    the Plan has float16; "" for none.
     """
 
     revision: Count
@@ -186,6 +192,8 @@ class Verified(Message, frozen=True):
     flawed: tuple[tuple[Text, Count, Count, int], ...] = ()
     page: Name = ""
     edits: Edits = ""
+    note: Text = ""
+    beyond: Text = ""
 
 
 class Release(Message, frozen=True):
@@ -312,14 +320,32 @@ class Reply(Message, frozen=True):
 
 
 class Probed(Message, frozen=True):
-    """The texels of a Probe's bands in its order, as float32 in the message's only buffer.
+    """One part of the texels of a Probe's bands in its order, as float32 in the only buffer.
 
-    `edits` are those that they were computed with.
+    `edits` are those that they were computed with. Behind the texels come the elements of the input
+    `fed` that they were computed from, where a source feeds one ("": Python's own). `apart` names
+    values in which an example differs from an earlier one of the same input: (key, the earlier
+    example, the other).
     """
 
     page: Name
     revision: Count
+    part: Count
+    count: Count
+    bytes: Annotated[int, Meta(ge=0, le=MAX_PROBED)]
     edits: Edits = ""
+    fed: Annotated[str, Meta(max_length=1000)] = ""
+    apart: Annotated[
+        tuple[tuple[Annotated[str, Meta(max_length=1000)], Count, Count], ...],
+        Meta(max_length=MOST_APART),
+    ] = ()
+
+
+class SetPrecision(Message, frozen=True):
+    """Asks Python to compile the network again with this precision."""
+
+    page: Name
+    precision: Precision
 
 
 class Failed(Message, frozen=True):
@@ -415,6 +441,23 @@ class Taught(Message, frozen=True):
     bytes: Count
 
 
+class Samples(msgspec.Struct, frozen=True):
+    """What the framework computes of an exported page's example, in stretches of each value.
+
+    `bands` are as in a Probe, and the blob "samples" has their elements as float32, one value after
+    the other; a device may differ from them by `allowed`. `alike` are the keys whose examples are
+    equal where their inputs are; `flawed` and `beyond` are as in Verified.
+    """
+
+    reference: Text
+    keys: tuple[str, ...]
+    bands: tuple[tuple[tuple[Count, Count, Count], ...], ...]
+    allowed: tuple[float, ...]
+    alike: tuple[str, ...]
+    flawed: tuple[tuple[Text, Count, Count, int], ...] = ()
+    beyond: Text = ""
+
+
 class Exported(msgspec.Struct, frozen=True):
     """What an exported page shows first: the traits of its Viewer, and a view for each step.
 
@@ -424,7 +467,8 @@ class Exported(msgspec.Struct, frozen=True):
     `training` is a TrainingRecord, None where the page trains nothing; `weights` are the parameters
     of the network that it gives to its reader, `rest` a blob in the safetensors format of those
     that it doesn't read. `teaching` is a TeachingRecord, None where nothing is taught; its
-    Listing is the blob "page.1".
+    Listing is the blob "page.1". With `samples` the page checks itself on its reader's device;
+    `unchecked` says why it has none.
     """
 
     view: dict[str, Any]
@@ -444,6 +488,8 @@ class Exported(msgspec.Struct, frozen=True):
     weights: tuple[str, ...] = ()
     rest: Name = ""
     teaching: dict[str, Any] | None = None
+    samples: Samples | None = None
+    unchecked: Text = ""
 
 
 FromKernel = State | Part | Patches | Mirrored | Read | Probe | Done | Verified | Release | Refuse
@@ -459,6 +505,7 @@ FromPage = (
     | Probed
     | Failed
     | SetWeight
+    | SetPrecision
     | Fed
     | Stepped
     | Saved

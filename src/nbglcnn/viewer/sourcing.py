@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -31,8 +30,6 @@ SOURCE = "_source"  # what pages and Python tell each other
 OF_PAGES: Mapping[Kind, type[InputSource]] = {
     source.kind: source for source in (Webcam, Video, Picture, Drawing, Noise)
 }
-# With another of these another input is fed; with the rest of the fields it goes on.
-FED = ("kind", "input", "owner", "data", "index", "seed", "mean", "std", "code")
 # What names the blobs of a source, where it has none.
 NO_BLOBS = {
     name: getattr(Source(kind="noise", input=""), name)
@@ -299,8 +296,6 @@ class Sourced(Fed, anywidget.AnyWidget):
 
     def _went(self, wire: Source | None) -> None:
         """Another source is on, or the same with other settings."""
-        if _fed_by(wire) != _fed_by(self._wire):
-            self._changed_at = time.monotonic()
         self._wire = wire
         self._connection.owner = wire.owner if wire else ""
         if wire is not None and wire.kind == "latent":
@@ -377,11 +372,6 @@ def _told(words: object) -> SourcesTrait:
         return msgspec.convert(words, SourcesTrait)
     except (msgspec.ValidationError, ValueError, TypeError, RecursionError) as error:
         raise InputError(str(error)) from None
-
-
-def _fed_by(wire: Source | None) -> tuple[object, ...]:
-    """What decides which pictures are fed."""
-    return () if wire is None else tuple(getattr(wire, name) for name in FED)
 
 
 def _words(wire: Source | None) -> Any:

@@ -124,8 +124,11 @@ def hovered(spot: Spot | None, values: Sequence[Value]) -> dict[str, Any] | None
     }
 
 
-def status_of(page: Page | None, plan: Plan, tested: str) -> dict[str, Any]:
-    """`status`: what the page heard last does; `tested` is what the parity check says of it."""
+def status_of(page: Page | None, plan: Plan, tested: str, at: str = "") -> dict[str, Any]:
+    """`status`: what the page heard last does; `tested` is what the parity check says of it.
+
+    `at` is when that was made.
+    """
     ran = page.ran if page else None
     stage = page.stage if page else None
     return {
@@ -139,6 +142,7 @@ def status_of(page: Page | None, plan: Plan, tested: str) -> dict[str, Any]:
         "timing": ran.timing if ran else "",
         "precision": plan.precision,
         "parity": tested,
+        "parity_at": at if tested else "",
         "gpu_bytes": plan.gpu_bytes,
         "in_python": [layer.name for layer in plan.layers if layer.python],
     }

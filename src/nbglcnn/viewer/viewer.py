@@ -299,8 +299,8 @@ class Viewer(Teaches, Mirrors):
         network = self.network
         if network.is_another_each_time:
             return ""  # each code would be another network, and so would each step
-        edits, injected, moved = network.edits, network.injected, self._moved()
-        self._parity.follow(network.plan, network.graph, network.arrays, edits, injected, moved)
+        edits, injected = network.edits, network.injected
+        self._parity.follow(network.plan, network.graph, network.arrays, edits, injected)
         verdict = self._parity.of(self._connection.page, network.plan, edits)
         if verdict is None:
             return ""
@@ -311,6 +311,18 @@ class Viewer(Teaches, Mirrors):
         network.swap_kernels()
         self._show()
         return ""
+
+    def _take_precision(self) -> None:
+        """Compile again with the precision that a page asks for."""
+        asked, self._connection.precision = self._connection.precision, None
+        if asked is None or asked == self.network.precision:
+            return
+        try:
+            self.network.use_precision(asked)
+        except NbglcnnError as error:
+            protocol.warn_once(f"the page asked for precision={asked!r}, and it stays: {error}")
+            return
+        self._show()
 
     def _follow(self) -> None:
         """Bring the traits that pages tell up to date with the connection."""
@@ -326,12 +338,14 @@ class Viewer(Teaches, Mirrors):
         self._weigh_for_pages()
         self._follow_training()
         self._follow_feeding()
+        self._take_precision()
         tested, plan = self._examine(), self.network.plan
+        verdict = self._parity.of(page, plan, self.network.edits)
         pace = page.pace if page else None
         self.set_trait("running", pace is not None and pace.running)
         self.set_trait("runs_per_second", pace.runs_per_second if pace else 0.0)
         self.set_trait("hover", hovered(self._connection.pointed, plan.values))
-        self.set_trait("status", status_of(page, plan, tested))
+        self.set_trait("status", status_of(page, plan, tested, verdict.clock if verdict else ""))
 
     def _take_place(self) -> None:
         """Let an older Viewer of the same cell give its textures back: its view is gone."""
