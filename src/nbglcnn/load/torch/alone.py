@@ -10,6 +10,7 @@ from nbglcnn.errors import NbglcnnError
 from nbglcnn.graph import Array, Graph
 from nbglcnn.load.torch.check import detached_copy, is_whole, unwrapped
 from nbglcnn.load.torch.module import load_module
+from nbglcnn.load.torch.redirection import redirected
 from nbglcnn.load.torch.thread import random_numbers_kept, unwound
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ def pieces(model: torch.nn.Module, arrays: Sequence[Array]) -> list[Piece]:
             unwound(),
             random_numbers_kept(lambda: None),
             torch.no_grad(),
+            redirected(twin),
         ):
             twin(*(torch.from_numpy(array.copy()) for array in arrays))
     finally:

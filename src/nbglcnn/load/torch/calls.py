@@ -18,6 +18,7 @@ from nbglcnn.load.names import Call, leaves, parts, walk
 from nbglcnn.load.torch.check import image_channels
 from nbglcnn.load.torch.noise import replayed
 from nbglcnn.load.torch.passed import SeenTensors, renamed
+from nbglcnn.load.torch.redirection import redirected
 from nbglcnn.load.torch.thread import in_float32, random_numbers_kept, unwound
 
 if TYPE_CHECKING:
@@ -277,7 +278,10 @@ def run(
             )
             handles.append(module.register_forward_hook(after))
         own, drawn = inputs[: len(inputs) - noise], inputs[len(inputs) - noise :]
-        with replayed(drawn, record.inside_cut) if drawn else contextlib.nullcontext() as mode:
+        with (
+            replayed(drawn, record.inside_cut) if drawn else contextlib.nullcontext() as mode,
+            redirected(modules[0][1], model, traced=torch.compiler.is_exporting()),
+        ):
             model(*own)
         if mode is not None:
             record.hidden = mode.hidden

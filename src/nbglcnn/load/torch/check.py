@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbglcnn.errors import InputError, UnsupportedModel
 from nbglcnn.load.bounds import shown
+from nbglcnn.load.torch.redirection import remember
 
 if TYPE_CHECKING:
     import torch
@@ -162,11 +163,17 @@ def detached_copy(model: torch.nn.Module) -> tuple[torch.nn.Module, list[str]]:
     import torch
 
     memo: dict[int, Any] = {}
+    for parameter in model.parameters():
+        # torch's own copy of a Parameter shares no memory with the copies of its views.
+        if type(parameter) is torch.nn.Parameter:
+            numbers = copy.deepcopy(parameter.detach(), memo)
+            memo[id(parameter)] = torch.nn.Parameter(numbers, requires_grad=False)
     for module in model.modules():
         for value in vars(module).values():
             # A plain attribute that is a result (weight_norm's weight) refuses to be deep-copied.
             if isinstance(value, torch.Tensor) and not value.is_leaf:
-                memo[id(value)] = value.detach().clone()
+                # By the same memo, so that a view of a parameter stays one.
+                memo[id(value)] = copy.deepcopy(value.detach(), memo)
     try:
         twin = copy.deepcopy(model, memo)
     except Exception as error:
@@ -174,6 +181,7 @@ def detached_copy(model: torch.nn.Module) -> tuple[torch.nn.Module, list[str]]:
             f"{type(model).__name__} cannot be copied ({type(error).__name__}: {error}); "
             "does it hold a file, a generator or a result that needs a gradient?"
         ) from error
+    remember(twin, model)
     twin.eval().requires_grad_(False)
     notes = []
     other = {t.dtype for t in (*twin.parameters(), *twin.buffers()) if t.is_floating_point()}

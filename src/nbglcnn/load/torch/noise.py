@@ -21,6 +21,7 @@ from nbglcnn.errors import UnsupportedModel
 from nbglcnn.graph import Array
 from nbglcnn.load.draft import SEED
 from nbglcnn.load.noise import OUTSIDE, Kind, chosen, seeded
+from nbglcnn.load.torch.redirection import redirected
 from nbglcnn.load.torch.thread import random_numbers_kept, unwound
 
 # What a call gets: by its number, what it draws and of which shape.
@@ -250,6 +251,6 @@ def draws_of(model: torch.nn.Module, tensors: Sequence[torch.Tensor]) -> list[Dr
         model(*(tensor.clone() for tensor in tensors))
 
     mode = Draws(lambda _, kind, shape: torch.from_numpy(seeded(generator, kind, shape)))
-    with unwound(), random_numbers_kept(run), torch.no_grad(), mode:
+    with unwound(), random_numbers_kept(run), torch.no_grad(), mode, redirected(model):
         run()
     return mode.draws

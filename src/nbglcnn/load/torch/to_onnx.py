@@ -14,6 +14,7 @@ from nbglcnn.graph import Array
 from nbglcnn.load.draft import OPSET
 from nbglcnn.load.torch.check import detached_copy, unwrapped
 from nbglcnn.load.torch.extra import translations
+from nbglcnn.load.torch.redirection import redirected
 from nbglcnn.load.torch.state import tensors_of
 from nbglcnn.load.torch.tables import tables_kept
 from nbglcnn.load.torch.thread import (
@@ -46,7 +47,7 @@ def to_onnx(
     try:
         with (
             uncollected(), unwound(), random_numbers_kept(lambda: None), quiet(), tables_kept(),
-            torch.no_grad(),
+            torch.no_grad(), redirected(twin, traced=True),
             tempfile.TemporaryDirectory(dir=path.absolute().parent, prefix=".nbglcnn") as folder,
         ):  # fmt: skip
             program = torch.onnx.export(
