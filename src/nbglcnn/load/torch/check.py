@@ -81,10 +81,18 @@ def check_mode(model: torch.nn.Module) -> None:
             why.append("BatchNorm would normalise by this batch and change its running statistics")
         if any("Drop" in type(m).__name__ for _, m in strayed):
             why.append("Dropout would drop values at random")
+        batch = ""
+        if any(isinstance(m, norm) for _, m in strayed):
+            batch = (
+                ". Pix2Pix and CycleGAN are meant to run in training mode, and give grey or black "
+                "pictures in eval mode: give their norms track_running_stats=False and no running "
+                "statistics (norm.running_mean = norm.running_var = None), so that they normalise "
+                "by the batch in eval mode too"
+            )
         what = "; ".join(why) or "they compute something else while training"
         raise UnsupportedModel(
             f"in training mode: {some}{more}. {what[0].upper()}{what[1:]}. "
-            "Call model.eval() first (and model.train() afterwards, to go on training)"
+            f"Call model.eval() first (and model.train() afterwards, to go on training){batch}"
         )
 
 

@@ -15,6 +15,7 @@ from nbglcnn.load.noise import OUTSIDE
 from nbglcnn.load.steps import begin
 from nbglcnn.load.torch.calls import Record, run
 from nbglcnn.load.torch.cut import Substitutes
+from nbglcnn.load.torch.dropout import refuse_masks
 from nbglcnn.load.torch.extra import decompositions, translations, unread
 from nbglcnn.load.torch.masks import choose_by_masks, has_masks
 from nbglcnn.load.torch.passed import without_idle_names
@@ -83,6 +84,7 @@ def export(
         if has_masks(program):
             with quiet():
                 program = choose_by_masks(program)
+        refuse_masks(program)
         refuse_wrong_translations(program)
         refuse_loops_and_branches(program)
         correct_average_pools(program)

@@ -20,11 +20,11 @@ from nbglcnn.load.noise import with_noise
 from nbglcnn.load.passes.finish import finish
 from nbglcnn.load.passes.fold import simplify
 from nbglcnn.load.steps import begin
-from nbglcnn.load.torch.calls import Seen, by_key, run_hooked
+from nbglcnn.load.torch.calls import Record, Seen, by_key, run, run_hooked
 from nbglcnn.load.torch.check import check_module, detached_copy, drop_hooks, input_names, unwrapped
 from nbglcnn.load.torch.cut import Substitutes, leaves_of, recurrent, widened
 from nbglcnn.load.torch.export import export
-from nbglcnn.load.torch.noise import Noise, draws_of
+from nbglcnn.load.torch.noise import Draw, Noise, draws_of
 from nbglcnn.load.torch.passed import names_apart, without_idle_nodes
 from nbglcnn.load.torch.source import ROOT
 from nbglcnn.load.torch.words import Word, node_names, words_of
@@ -186,7 +186,7 @@ def _seen(
     tensors = tuple(torch.from_numpy(np.array(a)) for a in own)
     if not noise.looked:
         seen = run_hooked(twin, tensors, twice=first, cut=reasons, noise=None)
-        draws = draws_of(detached_copy(model)[0], tensors) if seen.drew else []
+        draws = _draws(model, tensors) if seen.drew else []
         if not draws and noise.given and not isinstance(noise.given, Mapping):
             input_names(model, len(own) + len(noise.given))  # says how many it takes
         noise.look(draws)
@@ -195,6 +195,19 @@ def _seen(
         twin = detached_copy(model)[0]
     tensors += noise.tensors()
     return run_hooked(twin, tensors, twice=first, cut=reasons, noise=noise.count), tensors
+
+
+def _draws(model: torch.nn.Module, tensors: Sequence[torch.Tensor]) -> list[Draw]:
+    """The calls that draw while a copy of the model runs on these inputs."""
+    twin, record = detached_copy(model)[0], Record()
+    named = list(twin.named_modules())
+
+    def again() -> None:
+        nonlocal record
+        record = Record()
+        run(twin, named, [tensor.clone() for tensor in tensors], record)
+
+    return draws_of(again, lambda: f"{type(model).__name__}{record.where}")
 
 
 def _left_out(others: Sequence[tuple[str, Any]]) -> str:
