@@ -97,6 +97,8 @@ class Network(Cut, Training, Following):
 
     def set_input(self, x: Any) -> None:
         """Make `x` the input; InputError where it doesn't fit, and the old one stays."""
+        if self.graph.arguments is not None:
+            x = self.graph.arguments.by_input(x)
         self._set_arrays(as_arrays(x, load.specs_of(self.graph, self.arrays)))
 
     def adopt(self, place: int, array: Array) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from nbglcnn.errors import InputError, UnsupportedModel
 from nbglcnn.graph import Array, Graph
 from nbglcnn.inputs import channels_last, kind_of
+from nbglcnn.load.arguments import Arguments
 from nbglcnn.load.bounds import MAX_ELEMENTS
 from nbglcnn.load.names import Call, leaves, parts, walk
 from nbglcnn.load.torch.check import image_channels
@@ -88,6 +89,7 @@ def run_hooked(
     twice: bool = False,
     cut: Container[str] = (),
     noise: int | None = 0,
+    arguments: Arguments | None = None,
 ) -> Seen:
     """Run once and give what forward hooks see: all calls' tensors, and the tree of calls.
 
@@ -105,12 +107,12 @@ def run_hooked(
     own = tensors[: len(tensors) - count]
 
     def call(record: Record) -> None:
-        run(model, named, [t.clone() for t in tensors], record, count)
+        run(model, named, [t.clone() for t in tensors], record, count, arguments)
 
     again, drew = True, False
     with (
         unwound(),
-        random_numbers_kept(lambda: model(*(t.clone() for t in own))),
+        random_numbers_kept(lambda: called(model, [t.clone() for t in own], arguments)),
         torch.no_grad(),
         in_float32() if float32 else contextlib.nullcontext(),
     ):
@@ -214,6 +216,7 @@ def run(
     inputs: Sequence[torch.Tensor],
     record: Record,
     noise: int = 0,
+    arguments: Arguments | None = None,
 ) -> None:
     """Call the model with hooks on its named modules; the same in eager mode and while exporting.
 
@@ -282,12 +285,20 @@ def run(
             replayed(drawn, record.inside_cut) if drawn else contextlib.nullcontext() as mode,
             redirected(modules[0][1], model, traced=torch.compiler.is_exporting()),
         ):
-            model(*own)
+            called(model, own, arguments)
         if mode is not None:
             record.hidden = mode.hidden
     finally:
         for handle in handles:
             handle.remove()
+
+
+def called(
+    model: torch.nn.Module, inputs: Sequence[torch.Tensor], arguments: Arguments | None
+) -> Any:
+    """What the model gives for its inputs, each in its place among the arguments."""
+    args, named = (inputs, {}) if arguments is None else arguments.filled(inputs)
+    return model(*args, **named)
 
 
 def _too_large(call: Call, tensor: torch.Tensor) -> UnsupportedModel:

@@ -157,6 +157,20 @@ def input_names(model: torch.nn.Module, count: int) -> list[str]:
     return names
 
 
+def parameters_by_name(model: torch.nn.Module) -> tuple[list[str], list[str] | None]:
+    """What forward takes by position, and all that it takes by name: None for any name."""
+    parameters = list(inspect.signature(model.forward).parameters.values())
+    by_position = [
+        one.name
+        for one in parameters
+        if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
+    ]
+    if any(one.kind is one.VAR_KEYWORD for one in parameters):
+        return by_position, None
+    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return by_position, [one.name for one in parameters if one.kind in named]
+
+
 def image_channels(model: torch.nn.Module) -> int | None:
     """How many channels the first convolution takes: what a picture is converted to."""
     for module in model.modules():

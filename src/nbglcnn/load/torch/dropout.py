@@ -56,8 +56,8 @@ def refuse_masks(program: Any) -> None:
 
 
 def _draws(given: Mapping[str, Any]) -> bool:
-    if "lower" in given:
-        return bool(given["training"]) and given["lower"] != given["upper"]
+    if "lower" in given:  # rrelu
+        return bool(given["training"])
     share = given.get("p", given.get("dropout_p", 0.0))
     return share > 0 and given.get("train", True) is not False
 

@@ -11,6 +11,7 @@ import torch
 
 from nbglcnn.errors import ModelError
 from nbglcnn.graph import Array
+from nbglcnn.load.arguments import Arguments
 from nbglcnn.load.draft import OPSET
 from nbglcnn.load.torch.check import detached_copy, unwrapped
 from nbglcnn.load.torch.extra import translations
@@ -31,6 +32,7 @@ def to_onnx(
     inputs: Sequence[tuple[tuple[int, ...], np.dtype[np.generic]]],
     outputs: int,
     path: Path,
+    arguments: Arguments | None = None,
 ) -> Path:
     """Export `module` in eval mode and float32, with these weights, for inputs of these shapes.
 
@@ -42,6 +44,7 @@ def to_onnx(
     twin.load_state_dict(tensors_of(inner, weights))
     twin.eval()
     given = tuple(torch.from_numpy(np.zeros(shape, dtype)) for shape, dtype in inputs)
+    args, named = (given, {}) if arguments is None else arguments.filled(given)
     names = ["output"] if outputs == 1 else None
     beside = f"{path.name}.data"
     try:
@@ -51,8 +54,8 @@ def to_onnx(
             tempfile.TemporaryDirectory(dir=path.absolute().parent, prefix=".nbglcnn") as folder,
         ):  # fmt: skip
             program = torch.onnx.export(
-                twin, given, dynamo=True, optimize=False, opset_version=OPSET, verbose=False,
-                output_names=names, custom_translation_table=dict(translations()),
+                twin, args, kwargs=named, dynamo=True, optimize=False, opset_version=OPSET,
+                verbose=False, output_names=names, custom_translation_table=dict(translations()),
             )  # fmt: skip
             assert program is not None
             program.save(str(Path(folder, path.name)))
