@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from nbglcnn.errors import InputError, nearest
 
-CONSTANTS = (type(None), bool, int, float, complex, str)
+CONSTANTS = (type(None), bool, int, float, complex)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class Arguments:
         tree = {key: _with_slots(one, str(key), found) for key, one in new.items()}
         if tree == dict(old):
             return {name: array for name, (_, array) in zip(self.names, found, strict=True)}
-        constants = [key for key in new if isinstance(new[key], CONSTANTS)]
+        constants = [key for key in new if _is_constant(new[key])]
         raise InputError(
             f"the arguments {', '.join(map(str, new))} were given; the first were "
             f"{', '.join(map(str, old))}, of which constants stay as they are. Give the inputs by "
@@ -76,7 +77,7 @@ def arguments_of(x: Any, parameters: Sequence[str]) -> tuple[Arguments, tuple[An
         if named
         else {_name(parameters, at): one for at, one in enumerate(x if type(x) is tuple else (x,))}
     )
-    plain = not any(_is_nested(one) for one in given.values())
+    plain = not (named or type(x) is tuple) or not any(map(_is_nested, given.values()))
     if plain and (not named or set(given) <= set(parameters[: len(given)])):
         return None
     found: list[tuple[str, Any]] = []
@@ -111,7 +112,12 @@ def _name(parameters: Sequence[str], at: int) -> str:
 
 
 def _is_nested(one: Any) -> bool:
-    return isinstance(one, (*CONSTANTS, Mapping, tuple))
+    return _is_constant(one) or isinstance(one, Mapping | tuple)
+
+
+def _is_constant(one: Any) -> bool:
+    # A text that is a file's path is a picture.
+    return isinstance(one, CONSTANTS) or (isinstance(one, str) and not os.path.isfile(one))
 
 
 def _with_slots(tree: Any, name: str, found: list[tuple[str, Any]]) -> Any:
@@ -120,7 +126,7 @@ def _with_slots(tree: Any, name: str, found: list[tuple[str, Any]]) -> Any:
     def inner(one: Any, picked: str) -> Any:
         return _with_slots(one, f"{name}[{picked}]", found)
 
-    if isinstance(tree, CONSTANTS):
+    if _is_constant(tree):
         return tree
     if isinstance(tree, Mapping):
         return {key: inner(one, repr(key)) for key, one in tree.items()}

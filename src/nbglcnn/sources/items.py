@@ -14,8 +14,7 @@ import numpy as np
 
 from nbglcnn.errors import InputError
 from nbglcnn.graph import Array
-from nbglcnn.inputs import Spec, of_tensor
-from nbglcnn.sources.given import checked_path
+from nbglcnn.inputs import Spec, checked_path, of_tensor
 
 Dtype = Literal["uint8", "float32"]
 # As torchvision.datasets.folder has them, so that the same files have the same numbers.

@@ -55,6 +55,11 @@ def check_module(model: torch.nn.Module) -> None:
             raise UnsupportedModel(
                 f"{shown(name)} has no shape yet (a lazy module); call the model once on an input"
             )
+        if tensor.device.type == "meta":
+            raise UnsupportedModel(
+                f"{shown(name)} is on meta and has no numbers: its weights were never loaded. "
+                'Call model.to_empty(device="cpu") and model.load_state_dict(weights) first'
+            )
         if tensor.device.type != "cpu":
             raise UnsupportedModel(
                 f"the model is on {tensor.device} ({shown(name)}); call model.cpu() first"

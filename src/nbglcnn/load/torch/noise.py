@@ -17,8 +17,9 @@ import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 
-from nbglcnn.errors import UnsupportedModel
+from nbglcnn.errors import InputError, UnsupportedModel
 from nbglcnn.graph import Array
+from nbglcnn.inputs import labels_advice
 from nbglcnn.load.draft import SEED
 from nbglcnn.load.noise import OUTSIDE, Kind, chosen, seeded
 from nbglcnn.load.torch.dropout import MASKS, left_on
@@ -216,6 +217,10 @@ def parted(model: torch.nn.Module, x: Any) -> tuple[Any, Noise]:
         return own, Noise(taken, {name: x[name] for name in x if name in mine})
     some = any(one.kind is one.VAR_POSITIONAL for one in parameters)
     if isinstance(x, tuple) and not some and len(x) > len(by_position) > 0:
+        if len(by_position) == 1 and (advice := labels_advice(x)):
+            raise InputError(
+                f"{type(model).__name__}.forward takes 1 input; {len(x)} were given. {advice}"
+            )
         return x[: len(by_position)], Noise(taken, x[len(by_position) :])
     return x, Noise(taken)
 
