@@ -287,7 +287,9 @@ class Session(Editable):
                 if number in self._on_device.skipped.values:
                     raise KeyError(not_run(key))
                 return value
-        raise KeyError(unknown(key, [value.key for value in values]))
+        raise KeyError(
+            unknown(key, [value.key for value in values], shared=self.plan.header.shared)
+        )
 
     def _read(self, value: p.Value, *, unbent: bool = False) -> Array:
         width, height = value.read.step.viewport

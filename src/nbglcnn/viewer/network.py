@@ -345,7 +345,7 @@ class Network(Cut, Training, Following):
         known = {value.key: value for value in self.plan.values}
         for key in keys:
             if key not in known:
-                raise KeyError(unknown(key, list(known)))
+                raise KeyError(unknown(key, list(known), shared=self.plan.header.shared))
         return [known[key] for key in keys]
 
     def computed(self, keys: Sequence[str], *, unbent: bool = False) -> list[Array]:

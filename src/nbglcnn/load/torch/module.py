@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nbglcnn.errors import InputError, UnsupportedModel, UnsupportedOperator, users_line
-from nbglcnn.graph import Array, Attribute, Graph, Node, with_python
+from nbglcnn.graph import Array, Attribute, Graph, Key, Node, with_python
 from nbglcnn.load.arguments import Arguments
 from nbglcnn.load.bounds import shown
 from nbglcnn.load.draft import Draft, free_name
@@ -172,6 +173,7 @@ def _loaded(
     )
     draft.outputs = [found[index] for _, index in root.outputs]
     graph = replace(finish(draft, done, nodes, keys), calls=calls_of(root), arguments=arguments)
+    graph = replace(graph, shared=_shared(model, keys))
     graph = with_noise(graph, noise.seeded)
     if known is not None:
         known.update(by_key(graph, arrays, seen.arrays, seen.root))
@@ -220,6 +222,21 @@ def _draws(
         run(twin, named, [tensor.clone() for tensor in tensors], record, 0, arguments)
 
     return draws_of(again, lambda: f"{type(model).__name__}{record.where}")
+
+
+def _shared(model: torch.nn.Module, keys: Sequence[Key]) -> Mapping[str, tuple[str, ...]]:
+    """The keys of modules that stand in the model more than once, by their other names."""
+    first = {id(module): path for path, module in model.named_modules()}
+    found: dict[str, tuple[str, ...]] = {}
+    for path, module in model.named_modules(remove_duplicate=False):
+        own = first[id(module)]
+        if path == own:
+            continue
+        calls = re.compile(re.escape(own) + r"(:\d+)?")
+        values = tuple(one.name for one in keys if one.call and calls.fullmatch(one.call))
+        if values:
+            found[path] = values
+    return MappingProxyType(found)
 
 
 def _left_out(others: Sequence[tuple[str, Any]]) -> str:
