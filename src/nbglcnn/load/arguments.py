@@ -84,8 +84,9 @@ def arguments_of(x: Any, parameters: Sequence[str]) -> tuple[Arguments, tuple[An
     tree = {name: _with_slots(one, str(name), found) for name, one in given.items()}
     if not found:
         raise InputError(
-            f"x: {', '.join(map(repr, given.values()))} holds no array; give at least one input as "
-            "an array or a tensor. None, bools and numbers of Python's are constants"
+            f"x: {', '.join(map(repr, given.values()))} holds no array, nor a picture's "
+            "path; give at least one input as an array or a tensor. None, bools and numbers of "
+            "Python's are constants"
         )
     own = Arguments(
         () if named else tuple(tree.values()),
