@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nbglcnn.errors import InputError, UnsupportedModel
+from nbglcnn.errors import InputError, UnsupportedModel, UnsupportedOperator
 from nbglcnn.graph import Array, Graph
 from nbglcnn.inputs import channels_last, kind_of
 from nbglcnn.load.arguments import Arguments
@@ -19,7 +19,8 @@ from nbglcnn.load.names import Call, leaves, parts, walk
 from nbglcnn.load.torch.check import image_channels
 from nbglcnn.load.torch.noise import replayed
 from nbglcnn.load.torch.passed import SeenTensors, renamed
-from nbglcnn.load.torch.redirection import redirected
+from nbglcnn.load.torch.redirection import CHOICES, Choice, redirected
+from nbglcnn.load.torch.source import line_of_error
 from nbglcnn.load.torch.thread import in_float32, random_numbers_kept, unwound
 
 if TYPE_CHECKING:
@@ -121,6 +122,13 @@ def run_hooked(
             call(record)
         except UnsupportedModel:
             raise
+        except Choice as error:
+            inner, name = record.stack[-1], str(error)
+            raise UnsupportedOperator(
+                f"{inner.name or 'the model itself'} ({inner.module_type}){line_of_error([error])}"
+                f": torch.{name}: how it runs depends on the input's numbers, so it has no fixed "
+                f"graph; {CHOICES[name]}"
+            ) from error
         except Exception as error:
             what = f"{type(model).__name__} fails on this input ({_described(own)})"
             channels = image_channels(model)

@@ -25,7 +25,6 @@ from nbglcnn.load.torch.program import (
     clamp_by_one_type,
     correct_average_pools,
     name_all_dimensions,
-    refuse_loops_and_branches,
     refuse_wrong_translations,
     with_writable_names,
     without_idle_squeezes,
@@ -89,7 +88,6 @@ def export(
                 program = choose_by_masks(program)
         refuse_masks(program)
         refuse_wrong_translations(program)
-        refuse_loops_and_branches(program)
         correct_average_pools(program)
         clamp_by_one_type(program)
         attend_in_four_dimensions(program)

@@ -31,6 +31,17 @@ WRITE = (
 )
 
 
+# Operators whose course depends on numbers, and what to write in their place.
+CHOICES = {
+    "while_loop": "repeat a fixed number of times in a Python `for`, or draw the part before it",
+    "cond": "compute both branches and choose with torch.where",
+}
+
+
+class Choice(Exception):
+    """A plain run has met one of CHOICES."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Span:
     """Where a parameter's numbers lay in memory when the copy was made.
@@ -261,6 +272,9 @@ class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(
         self, function: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
+        name = getattr(function, "__name__", "")
+        if isinstance(function, torch._ops.HigherOrderOperator) and name in CHOICES:
+            raise Choice(name)
         return function(*self._tensors.of(args), **self._tensors.of(dict(kwargs or {})))
 
 
