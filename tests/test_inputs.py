@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,10 @@ import pytest
 import torch
 from PIL import Image
 from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
 import nbglcnn
+from equal import assert_equal
 from nbglcnn import InputError, Plan, Session, Viewer, backend
 from nbglcnn.graph import Array, Graph
 from nbglcnn.inputs import Spec, as_arrays
@@ -285,19 +288,39 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "sparse in a list": (lambda: [tensor(COLOUR[0]).to_sparse()], "a sparse tensor was given"),
     "meta": (lambda: torch.zeros(SINGLE.shape, device="meta"), "a tensor on meta has no numbers"),
-    "text": (
-        lambda: "picture.png",
-        "str was given; give an array, a tensor, a PIL image or a list",
+    "path of nothing": (lambda: "picture.png", "input: there is no file picture.png"),
+    "folder": (lambda: Path(__file__).parent, "is a folder; give the path of a picture in it"),
+    "path of no picture": (lambda: __file__, "test_inputs.py is no picture that Pillow can read"),
+    "address": (lambda: "https://a.b/c.png", "nothing is fetched from one: download it"),
+    "loader": (
+        lambda: DataLoader(TensorDataset(tensor(COLOUR))),
+        r"DataLoader gives batches: give the images of its first, next\(iter\(loader\)\)\[0\]",
     ),
     "masked": (lambda: masked(SINGLE), r"a masked array was given, of which 2 of 105 numbers"),
     "masked in a list": (lambda: [masked(COLOUR[0])], "of which 2 of 105 .* Give x.filled"),
     "uint16": (lambda: np.uint16(SINGLE), r"dtype uint16; .*astype\('float32'\) / 65535"),
     "big-endian uint16": (lambda: SINGLE.astype(">u2"), r"astype\('float32'\) / 65535"),
     "uint8": (lambda: np.uint8(SINGLE), r"dtype uint8; .*astype\('float32'\) / 255"),
+    "data set": (
+        lambda: TensorDataset(tensor(COLOUR)),
+        r"TensorDataset is a data set: give one of its images, dataset\[0\]\[0\]",
+    ),
+    "images and labels": (
+        lambda: (tensor(COLOUR), torch.arange(len(COLOUR))),
+        r"Of images with labels, .* give the images alone: x\[0\]",
+    ),
+    "batch of a loader": (
+        lambda: [tensor(COLOUR), torch.arange(len(COLOUR))],
+        r"a list of shapes .* give the images alone: x\[0\]",
+    ),
+    "item of a data set": (lambda: (tensor(COLOUR[0]), 3), r"give the images alone: x\[0\]"),
     "set": (lambda: {1.0}, "set was given; give an array"),
     "object": (lambda: object(), "object was given; give an array"),
     "bytes": (lambda: b"123", "bytes was given; give an array"),
-    "dict of text": (lambda: {"input": "no"}, "input: str was given; give an array"),
+    "dict of text": (
+        lambda: {"input": "no"},
+        "input: there is no file no|holds no array, nor a picture",
+    ),
     "unknown name": (lambda: {"inputs": SINGLE}, r"no input 'inputs'.* 'input'"),
 }
 
@@ -402,3 +425,21 @@ def test_a_data_set_of_uint16_says_what_white_is() -> None:
     for given in (np.zeros((2, 4, 5), np.uint16), [np.zeros((4, 5), np.uint16)]):
         with pytest.raises(InputError, match=r"dtype uint16; .*\(array / 65535\)"):
             nbglcnn.Images(given)
+
+
+def test_the_path_of_a_picture_is_the_picture_in_every_door(tmp_path: Path) -> None:
+    paths = [tmp_path / "a.png", tmp_path / "b.png"]
+    for path, pixels in zip(paths, BYTES, strict=False):
+        Image.fromarray(pixels).save(path)
+    pictures = [Image.open(path) for path in paths]
+    model = nn.Sequential(nn.Conv2d(3, 2, 1), nn.ReLU()).eval()
+    for given, picture in [(str(paths[0]), pictures[0]), (paths, pictures)]:
+        [wanted] = as_arrays(picture)
+        with Session(nbglcnn.compile(model, given)) as session, torch.no_grad():
+            found = session.run(given)["output"]
+            assert_equal(found, model(tensor(wanted)).numpy())
+        viewer = Viewer(model, given)
+        np.testing.assert_array_equal(viewer.input, wanted)
+        viewer.input = given
+        np.testing.assert_array_equal(viewer.input, wanted)
+        viewer.close()

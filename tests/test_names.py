@@ -1,12 +1,16 @@
 """Operators that belong to no module are called what stands in the model's code."""
 
+import re
+from pathlib import Path
+
 import numpy as np
+import pytest
 import torch
 from onnx import TensorProto, helper
 from torch import nn
 from torch.nn import functional as F
 
-from nbglcnn import check, compile
+from nbglcnn import Plan, Session, Viewer, check, compile, gradient, transforms
 from nbglcnn.load import load
 
 
@@ -123,3 +127,55 @@ def test_errors_name_an_operator_by_its_words() -> None:
     graph, _ = load(Net().eval(), X)
     assert "softmax in blocks.0.attn" in [node.name for node in graph.nodes]
     assert "relu" in [node.name for node in graph.nodes]
+
+
+def shared() -> nn.Sequential:
+    relu, block = nn.ReLU(), nn.Sequential(nn.Conv2d(4, 4, 1), nn.Tanh())
+    return nn.Sequential(nn.Conv2d(3, 4, 3), relu, block, relu, block, relu).eval()
+
+
+@pytest.mark.parametrize(
+    ("name", "keys"),
+    [
+        ("3", "'1', '1:1', '1:2'"),
+        ("5", "'1', '1:1', '1:2'"),
+        ("4", "'2', '2:1'"),
+        ("4.1", "'2.1', '2.1:1'"),
+    ],
+)
+def test_another_name_of_a_shared_module_names_the_keys_of_its_calls(
+    name: str, keys: str, tmp_path: Path
+) -> None:
+    model, x = shared(), torch.rand(1, 3, 6, 6)
+    words = rf"'{name}' is a module that has another name, too, .*: {keys}$"
+    plan = compile(model, x)
+    plan.save(tmp_path / "a.plan")
+    for one in (plan, Plan.load(tmp_path / "a.plan")):
+        with Session(one) as session:
+            session.run(x.numpy())
+            for door in (
+                session.read,
+                one.layers.__getitem__,
+                lambda key, session=session: session.bend(key, transforms.invert()),
+            ):
+                with pytest.raises(KeyError) as error:
+                    door(name)
+                assert re.search(words, error.value.args[0])
+    viewer = Viewer(model, x)
+    for door in (
+        lambda: viewer.activations[name],
+        lambda: gradient(model, x, of=name),
+        lambda: compile(model, x, observe=[name]),
+    ):
+        with pytest.raises(KeyError) as error:
+            door()
+        assert re.search(words, error.value.args[0])
+    viewer.close()
+
+
+def test_an_unknown_name_in_observe_lists_the_near_ones_or_what_there_is() -> None:
+    model, x = shared(), torch.rand(1, 3, 6, 6)
+    with pytest.raises(KeyError, match=r"'2.11' is not a layer of this network; near: .*'2.1'"):
+        compile(model, x, observe=["2.11"])
+    with pytest.raises(KeyError, match=r"'relu' is not a layer of this network; there are"):
+        compile(model, x, observe=["relu"])

@@ -227,7 +227,7 @@ def test_observing_a_list_keeps_those_and_the_output():
         result = session.run(X)
     assert list(result) == ["2", "output"]
     assert_equal(result["2"], truth(model[:3]))
-    with pytest.raises(KeyError, match=r"no layer '22' \(near: 2\)"):
+    with pytest.raises(KeyError, match=r"observe: '22' is not a layer of this network; near: '2'"):
         nbglcnn.compile(model, X, observe=["22"])
 
 

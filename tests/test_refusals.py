@@ -239,7 +239,7 @@ STRANGE = {
     "script": ([], "give the torch.nn.Module that it was made from"),
     "script inside": ([], "put the torch.nn.Module that it was made from"),
     "quantized": ([True, True, True, False], "give the model as it was before quantize_dynamic"),
-    "meta": ([False] * 2, "call model.cpu() first"),
+    "meta": ([False] * 2, 'Call model.to_empty(device="cpu") and model.load_state_dict(weights)'),
     "lazy": ([], "call the model once on an input"),
 }
 

@@ -12,7 +12,8 @@ export const TEXEL_BYTES = {"rgba32f": 16, "rgba16f": 8};
  *
  * `batch` is how many examples run at once; `precision` is that of stored activations and weights,
  * what is computed is always float32. `preprocess` names the layers between the picture, which is
- * the first input then, and the model itself.
+ * the first input then, and the model itself. `shared` has the keys of modules with several names,
+ * by those of the names that no value has.
  */
 export interface PlanHeader {
   readonly version: number;
@@ -38,6 +39,7 @@ export interface PlanHeader {
   readonly carries: readonly Carry[];
   readonly tokens: readonly Tokens[];
   readonly preprocess: readonly string[];
+  readonly shared: Readonly<Record<string, readonly string[]>>;
   readonly blobs: Readonly<Record<string, readonly [number, number]>>;
 }
 
@@ -421,7 +423,7 @@ export type Kind =
 type Fields = Readonly<Record<string, Kind>>;
 /** Every record's fields. */
 export const RECORDS: ReadonlyMap<string, Fields> = new Map<string, Fields>([
-  ["PlanHeader", {"version": "integer", "language": {"oneOf": ["glsl-es-300"]}, "name": "string", "observe": "string", "target": {"record": "Target"}, "textures": {"list": {"record": "Texture"}}, "programs": {"list": {"record": "Program"}}, "passes": {"list": {"record": "Pass"}}, "sections": {"list": {"record": "Section"}}, "weights": {"list": {"record": "Weight"}}, "inputs": {"list": {"record": "Input"}}, "values": {"list": {"record": "Value"}}, "parameters": {"list": {"record": "Value"}}, "outputs": {"list": "string"}, "layers": {"list": {"record": "Layer"}}, "uniform_bytes": "integer", "batch": "integer", "precision": {"oneOf": ["float16", "float32"]}, "comparison": {"record": "Comparison"}, "reaches": {"list": {"record": "Reach"}}, "carries": {"list": {"record": "Carry"}}, "tokens": {"list": {"record": "Tokens"}}, "preprocess": {"list": "string"}, "blobs": {"map": {"tuple": ["integer", "integer"]}}}],
+  ["PlanHeader", {"version": "integer", "language": {"oneOf": ["glsl-es-300"]}, "name": "string", "observe": "string", "target": {"record": "Target"}, "textures": {"list": {"record": "Texture"}}, "programs": {"list": {"record": "Program"}}, "passes": {"list": {"record": "Pass"}}, "sections": {"list": {"record": "Section"}}, "weights": {"list": {"record": "Weight"}}, "inputs": {"list": {"record": "Input"}}, "values": {"list": {"record": "Value"}}, "parameters": {"list": {"record": "Value"}}, "outputs": {"list": "string"}, "layers": {"list": {"record": "Layer"}}, "uniform_bytes": "integer", "batch": "integer", "precision": {"oneOf": ["float16", "float32"]}, "comparison": {"record": "Comparison"}, "reaches": {"list": {"record": "Reach"}}, "carries": {"list": {"record": "Carry"}}, "tokens": {"list": {"record": "Tokens"}}, "preprocess": {"list": "string"}, "shared": {"map": {"list": "string"}}, "blobs": {"map": {"tuple": ["integer", "integer"]}}}],
   ["Target", {"max_texture_size": "integer", "max_array_layers": "integer", "max_draw_buffers": "integer", "max_texture_units": "integer", "float32_render": "boolean", "fast_kernels": "boolean"}],
   ["Texture", {"width": "integer", "height": "integer", "layers": "integer", "format": {"oneOf": ["rgba16f", "rgba32f"]}}],
   ["Program", {"name": "string", "source": "string", "samplers": {"list": "string"}, "targets": "integer"}],

@@ -66,6 +66,7 @@ export function header(change: (plan: Any) => void = () => undefined): PlanHeade
     carries: [],
     tokens: [],
     preprocess: [],
+    shared: {},
     weights: [
       { texture: 3, hash: HASH, recipe: { packer: "tensor", sources: ["w"], arguments: {} } },
     ],

@@ -4,8 +4,10 @@ import difflib
 import errno
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+
+NONE_SHARED: Mapping[str, Sequence[str]] = {}
 
 
 class NbglcnnError(Exception):
@@ -68,8 +70,19 @@ def nearest(name: object, names: Iterable[str]) -> str:
     return f" (near: {', '.join(close)})" if close else ""
 
 
-def unknown(key: object, names: Sequence[str], kind: str = "value") -> str:
-    """The words of a KeyError: the name, and the nearest that there are."""
+def unknown(
+    key: object,
+    names: Sequence[str],
+    kind: str = "value",
+    shared: Mapping[str, Sequence[str]] = NONE_SHARED,
+) -> str:
+    """The words of a KeyError: the name, and the nearest that there are.
+
+    `shared` has the keys of modules that have several names, by the names without a key.
+    """
+    if isinstance(key, str) and key in shared:
+        own = ", ".join(map(repr, shared[key]))
+        return f"{key!r} is a module that has another name, too, under which its values are: {own}"
     close = difflib.get_close_matches(str(key), names, 3, 0.4)
     if close:
         return f"{key!r} is not a {kind} of this network; near: {', '.join(map(repr, close))}"

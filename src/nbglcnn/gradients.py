@@ -101,4 +101,4 @@ def _value(graph: Graph, name: str) -> str:
     of_kind = [key.value for key in own if key.kind == name]
     if name in ("input", "output") and len(of_kind) == 1:
         return of_kind[0]
-    raise KeyError(unknown(name, [*keys, *graph.parameters]))
+    raise KeyError(unknown(name, [*keys, *graph.parameters], shared=graph.shared))

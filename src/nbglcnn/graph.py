@@ -176,6 +176,9 @@ class Graph:
     # How pictures become inputs, by their values' names, where it isn't as usual: see plan.Input.
     fits: Mapping[str, tuple[str, float]] = field(default_factory=lambda: _frozen({}))
     noise: Mapping[str, str] = field(default_factory=lambda: _frozen({}))
+    # Keys of the values of modules with several names, by each name that has no key.
+    shared: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: _frozen({}))
+    arguments: Any = None  # load's Arguments, where inputs are nested or constants stand between
     preprocess: tuple[str, ...] = ()  # keys of what is done to the first input before the model
     on_demand: frozenset[str] = frozenset()  # sections that run when they are asked for
 

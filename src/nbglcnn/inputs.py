@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -12,16 +14,17 @@ import numpy.typing as npt
 
 from nbglcnn.arrays import plain_array
 from nbglcnn.errors import InputError, nearest
-from nbglcnn.picture_decoding import MODES, is_grey, picture_array
+from nbglcnn.picture_decoding import MODES, is_grey, open_picture, picture_array
 from nbglcnn.picture_layout import laid_out, picture_layout, sides_of
 
 Array = npt.NDArray[Any]
 
 ALLOWED = "float32 (or float64, which is converted), int64 or bool"
 TAKEN = (
-    "give an array, a tensor, a PIL image or a list of these; for several inputs a tuple of them, "
-    "or a dict by their names"
+    "give an array, a tensor, a PIL image, the path of a picture or a list of these; for several "
+    "inputs a tuple of them, or a dict by their names"
 )
+URL = re.compile(r"[a-z][a-z0-9+.-]*://|(data|blob):", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,7 @@ def as_arrays(
     if specs is None:
         specs = tuple(Spec(f"input {i}" if len(items) > 1 else "input") for i in range(len(items)))
     items = _with_defaults(items, specs)
-    check_count(len(items), [spec.name for spec in specs])
+    check_count(len(items), [spec.name for spec in specs], labels_advice(items))
     return tuple(_array(item, spec, channels) for item, spec in zip(items, specs, strict=True))
 
 
@@ -70,14 +73,14 @@ def _with_defaults(items: tuple[Any, ...], specs: Sequence[Spec]) -> tuple[Any, 
     return tuple(next(rest) if spec.default is None else spec.default for spec in specs)
 
 
-def check_count(given: int, names: Sequence[str]) -> None:
+def check_count(given: int, names: Sequence[str], advice: str = "") -> None:
     """InputError unless as many inputs were given as there are names."""
     if given != len(names):
         named = f" ({', '.join(map(repr, names))})" if names else ""
         count = "1 input was" if given == 1 else f"{given} inputs were"
         raise InputError(
             f"{count} given; the model takes {len(names)}{named}. "
-            "Give a tuple with one array for each"
+            + (advice or "Give a tuple with one array for each")
         )
 
 
@@ -122,6 +125,7 @@ def _in_order(given: Mapping[Any, Any], specs: Sequence[Spec]) -> tuple[Any, ...
 
 
 def _array(item: Any, spec: Spec, channels: int | None) -> Array:
+    item = _read(item, spec.name)
     if isinstance(item, list):
         if not item:
             raise InputError(f"{spec.name}: an empty list")
@@ -130,6 +134,8 @@ def _array(item: Any, spec: Spec, channels: int | None) -> Array:
         parts = [_image(i, spec, channels) if _is_image(i) else _plain(i, spec) for i in item]
         shapes = {p.shape for p in parts}
         if len(shapes) > 1:
+            if advice := labels_advice(item):
+                raise InputError(f"{spec.name}: a list of shapes {sorted(shapes)}. {advice}")
             some = " and ".join(str(s) for s in sorted(shapes)[:2])
             raise InputError(f"{spec.name}: a batch needs items of one shape; got {some}")
         return _checked(np.stack(parts), spec)
@@ -339,3 +345,64 @@ def channels_last(shape: Sequence[int], channels: int | None) -> str:
 
 def _tuple(shape: Sequence[Any]) -> str:
     return "(" + ", ".join(map(str, shape)) + ("," if len(shape) == 1 else "") + ")"
+
+
+def labels_advice(items: Sequence[Any]) -> str:
+    """What to do with the images and labels of a data set or DataLoader; "" for other items."""
+    if len(items) != 2:
+        return ""
+    images, labels = items
+    one = isinstance(labels, int | np.integer) and not isinstance(labels, bool)
+    shape = tuple(getattr(labels, "shape", ()))
+    whole = "int" in str(getattr(labels, "dtype", ""))
+    batch = tuple(getattr(images, "shape", ()))[:1]
+    if one or (whole and (not shape or (shape == batch and len(shape) == 1))):
+        return "Of images with labels, as a data set gives them, give the images alone: x[0]"
+    return ""
+
+
+def _read(item: Any, name: str) -> Any:
+    """An item, with the pictures in the place of their paths; InputError for what gives batches."""
+    if isinstance(item, list):
+        return [_read(one, name) for one in item]
+    if isinstance(item, str | os.PathLike):
+        return _picture_of(item, name)
+    if hasattr(item, "dataset") and hasattr(item, "__iter__") and not hasattr(item, "shape"):
+        raise InputError(
+            f"{name}: {type(item).__name__} gives batches: give the images of its first, "
+            "next(iter(loader))[0]"
+        )
+    if any(c.__module__ == "torch.utils.data.dataset" for c in type(item).__mro__):
+        raise InputError(
+            f"{name}: {type(item).__name__} is a data set: give one of its images, dataset[0][0]"
+        )
+    return item
+
+
+def checked_path(what: str, path: str) -> None:
+    """InputError for a text that is an address: nothing is fetched."""
+    if URL.match(path):
+        raise InputError(
+            f"{what}: {path[:60]!r} is an address, and nothing is fetched from one: download it, "
+            "and give the file's path"
+        )
+
+
+def _picture_of(path: Any, name: str) -> Any:
+    from PIL import UnidentifiedImageError
+
+    checked_path(name, os.fspath(path))
+    file = Path(path).expanduser()
+    try:
+        return open_picture(file)
+    except FileNotFoundError:
+        raise InputError(f"{name}: there is no file {file}") from None
+    except IsADirectoryError:
+        raise InputError(
+            f"{name}: {file} is a folder; give the path of a picture in it. A Viewer takes the "
+            "folder as viewer.input = nbglcnn.Images(folder)"
+        ) from None
+    except UnidentifiedImageError:
+        raise InputError(f"{name}: {file} is no picture that Pillow can read; {TAKEN}") from None
+    except Exception as error:  # a damaged one, or far too large: each format has its own
+        raise InputError(f"{name}: {file} cannot be read as a picture: {error}") from None

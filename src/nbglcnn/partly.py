@@ -76,7 +76,8 @@ def of_first(
         model = replace(model, a=sides[0], b=sides[1])
     first = tuple(array[:1] if array.shape[:1] == (batch,) else array for array in arrays)
     own = len(first) - len(graph.noise)
-    loaded, found = (load if strict else load_mixed)(model, first[:own])
+    x = first[:own] if graph.arguments is None else graph.arguments.example(first[:own])
+    loaded, found = (load if strict else load_mixed)(model, x)
     # Noise without an axis of the batch stays; where its shape follows from it in another way, not.
     found = tuple(
         old if old.shape == new.shape else new for old, new in zip(first, found, strict=True)

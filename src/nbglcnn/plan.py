@@ -260,7 +260,8 @@ class Header(msgspec.Struct, frozen=True):
 
     `batch` is how many examples run at once; `precision` is that of stored activations and weights,
     what is computed is always float32. `preprocess` names the layers between the picture, which is
-    the first input then, and the model itself.
+    the first input then, and the model itself. `shared` has the keys of modules with several names,
+    by those of the names that no value has.
     """
 
     version: int
@@ -286,6 +287,7 @@ class Header(msgspec.Struct, frozen=True):
     carries: tuple[Carry, ...] = ()
     tokens: tuple[Tokens, ...] = ()
     preprocess: tuple[str, ...] = ()
+    shared: dict[str, tuple[str, ...]] = {}
     blobs: dict[str, tuple[int, int]] = {}  # hash -> (offset after the header, bytes), in a file
 
 
@@ -313,7 +315,7 @@ class Plan:
     @property
     def layers(self) -> Layers:
         """The layer table, indexed by position or name."""
-        return Layers(self.header.layers)
+        return Layers(self.header.layers, self.header.shared)
 
     @property
     def layer_count(self) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
 
-from nbglcnn.errors import unknown
+from nbglcnn.errors import NONE_SHARED, unknown
 from nbglcnn.tables import table
 
 Role = Literal["head", "follows", "leads", "alias", "merges", "resamples"]
@@ -247,8 +247,11 @@ def layer_count(names: Sequence[str], *, two: bool) -> str:
 class Layers(Sequence[Layer]):
     """The layer table: a sequence that also takes names, printed as a table."""
 
-    def __init__(self, layers: tuple[Layer, ...]) -> None:
+    def __init__(
+        self, layers: tuple[Layer, ...], shared: Mapping[str, Sequence[str]] = NONE_SHARED
+    ) -> None:
         self._layers = layers
+        self._shared = shared
 
     def __len__(self) -> int:
         return len(self._layers)
@@ -258,7 +261,8 @@ class Layers(Sequence[Layer]):
             for layer in self._layers:
                 if layer.name == index:
                     return layer
-            raise KeyError(unknown(index, [layer.name for layer in self._layers], "layer"))
+            names = [layer.name for layer in self._layers]
+            raise KeyError(unknown(index, names, "layer", self._shared))
         try:
             return self._layers[index]
         except IndexError:

@@ -226,7 +226,7 @@ def _values(plan: Plan, layers: Sequence[str]) -> dict[str, Value]:
     known = {value.key: value for value in plan.header.values}
     for key in layers:
         if key not in known:
-            raise KeyError(unknown(key, [*known]))
+            raise KeyError(unknown(key, [*known], shared=plan.header.shared))
         if not has_examples(known[key], plan.header.batch):
             raise InputError(
                 f"record: {key!r} of shape {known[key].shape} has no axis of "

@@ -285,7 +285,8 @@ def _seen(
         cut = {node.module for node in graph.nodes if node.python and node.python.node is None}
         with bent_hooks(twin, names_in, bends, cut):
             float32 = AUTOCAST in graph.notes
-            seen = run_hooked(twin, tensors, kept, float32=float32, cut=cut, noise=count)
+            seen = run_hooked(twin, tensors, kept, float32=float32, cut=cut, noise=count,
+                              arguments=graph.arguments)  # fmt: skip
     known = by_key(graph, arrays, seen.arrays, seen.root)
     known |= _given(graph, arrays)
     return {name: known[name] for name in kept}

@@ -29,7 +29,7 @@ from nbglcnn.errors import (
     SessionClosed,
     unknown,
 )
-from nbglcnn.inputs import by_names
+from nbglcnn.inputs import by_names, labels_advice
 from nbglcnn.plan_sections import needed, written_in
 from nbglcnn.profiling import Profile, profiled
 from nbglcnn.session_edits import SessionEdits
@@ -287,7 +287,9 @@ class Session(Editable):
                 if number in self._on_device.skipped.values:
                     raise KeyError(not_run(key))
                 return value
-        raise KeyError(unknown(key, [value.key for value in values]))
+        raise KeyError(
+            unknown(key, [value.key for value in values], shared=self.plan.header.shared)
+        )
 
     def _read(self, value: p.Value, *, unbent: bool = False) -> Array:
         width, height = value.read.step.viewport
@@ -397,8 +399,10 @@ class Session(Editable):
         elif len(x) == 1 and isinstance(x[0], tuple):
             items = x[0]
         if len(items) > len(keys):
+            advice = labels_advice(items)
             raise InputError(
                 f"{len(items)} inputs given; this Plan has {len(keys)}: {', '.join(keys)}"
+                + (f". {advice}" if advice else "")
             )
         names = [record.key for record in inputs]
         given = {**dict(zip(keys, items, strict=False)), **by_names(named, names)}

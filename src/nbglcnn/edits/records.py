@@ -186,7 +186,7 @@ def editable(plan: Plan, layer: str) -> Value:
             f'{layer!r} is not kept by this Plan, so it cannot be edited: give observe="all", or a '
             "list with its name"
             if fused
-            else unknown(layer, list(known))
+            else unknown(layer, list(known), shared=plan.header.shared)
         )
     value = known[layer]
     if value.after != NOT_HERE:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from nbglcnn.errors import InputError, ModelError, NbglcnnError, UnsupportedModel
 from nbglcnn.graph import Array, Graph
 from nbglcnn.inputs import Spec, as_arrays
+from nbglcnn.load.arguments import Arguments, arguments_of, check_names
 from nbglcnn.load.joined import Joined, Side
 from nbglcnn.load.names import specs_of
 from nbglcnn.load.parameters import fitting, parameters_of, with_numbers, with_parameters
@@ -84,11 +86,22 @@ def with_picture(model: Prepared, x: Any) -> Pictured:
     """The inputs that a model and its Preprocess get of `x`: pictures, or zeros of its size."""
     own = model.model
     if is_module(own):
-        from nbglcnn.load.torch.check import image_channels, input_names, unwrapped
+        from nbglcnn.load.torch.check import (
+            image_channels,
+            input_names,
+            parameters_by_name,
+            unwrapped,
+        )
         from nbglcnn.load.torch.noise import parted
 
         whole, called = unwrapped(own), type(own).__name__
         x, noise = parted(whole, x)
+        found = None if x is None else arguments_of(x, parameters_by_name(whole)[0])
+        if found is not None:
+            arguments, x = found
+            specs = [Spec(name) for name in arguments.names]
+            given = pictured(model.preprocess, x, specs, image_channels(own), called, noise.given)
+            return replace(given, arguments=arguments)
         count = len(x) if isinstance(x, tuple | Mapping) else 1
         specs = [Spec(name) for name in input_names(whole, count)]
         return pictured(model.preprocess, x, specs, image_channels(own), called, noise.given)
@@ -125,7 +138,8 @@ def _load(
                 "Give x, for example numpy.zeros((1, 3, 64, 64), 'float32')"
             )
         own, noise = parted(unwrapped(model), x)
-        return load_module(model, _arrays_of(model, own), known, problems, missing, noise)
+        arguments, arrays = _arguments_of(model, own)
+        return load_module(model, arrays, known, problems, missing, noise, arguments)
     from nbglcnn.load.onnx.model import load_onnx
 
     return load_onnx(checked_model(model), x)
@@ -154,14 +168,21 @@ def checked_model(model: Any) -> Any:
     )
 
 
-def _arrays_of(model: Any, x: Any) -> tuple[Array, ...]:
-    """The example input of a torch module."""
-    from nbglcnn.load.torch.check import image_channels, input_names, unwrapped
+def _arguments_of(model: Any, x: Any) -> tuple[Arguments | None, tuple[Array, ...]]:
+    """How a torch module is called with its example input, where not by arrays alone, and these."""
+    from nbglcnn.load.torch.check import image_channels, input_names, parameters_by_name, unwrapped
 
+    by_position, every = parameters_by_name(unwrapped(model))
     specs = None
+    if (found := arguments_of(x, by_position)) is not None:
+        arguments, own = found
+        if every is not None:
+            check_names(arguments.by_name, every)
+        specs = tuple(Spec(name) for name in arguments.names)
+        return arguments, as_arrays(own, specs, channels=image_channels(model))
     if isinstance(x, Mapping):
         specs = tuple(Spec(name) for name in input_names(unwrapped(model), len(x)))
-    return as_arrays(x, specs, channels=image_channels(model))
+    return None, as_arrays(x, specs, channels=image_channels(model))
 
 
 def alone(model: Any, x: Any) -> list[tuple[str, str, Graph | NbglcnnError]]:
@@ -182,7 +203,8 @@ def alone(model: Any, x: Any) -> list[tuple[str, str, Graph | NbglcnnError]]:
             own, _ = parted(unwrapped(model), x)
         except UnsupportedModel:  # it hides its modules
             return []
-        return pieces(model, _arrays_of(model, own))
+        arguments, arrays = _arguments_of(model, own)
+        return pieces(model, arrays, arguments)
 
 
 def partly(model: Any, x: Any, given: Given = MappingProxyType({})) -> Part | None:
@@ -279,7 +301,8 @@ def write_onnx(
     inputs = [alone.values[name] for name in alone.inputs if name not in alone.noise]
     shapes = [(value.shape, value.dtype) for value in inputs]
     with one_at_a_time():
-        return to_onnx(model, weights, shapes, len(alone.outputs), Path(path))
+        outputs = len(alone.outputs)
+        return to_onnx(model, weights, shapes, outputs, Path(path), graph.arguments)
 
 
 def is_module(model: Any) -> bool:

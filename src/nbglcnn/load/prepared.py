@@ -13,6 +13,7 @@ from nbglcnn.errors import InputError
 from nbglcnn.graph import Array, Attribute, Graph, Key, Node, Value
 from nbglcnn.inputs import Spec, as_arrays, channels_last
 from nbglcnn.known_transforms import understood
+from nbglcnn.load.arguments import Arguments
 from nbglcnn.picture_layout import PictureLayout, picture_layout, sides_of
 from nbglcnn.preprocess import LUMA, NAME, Preprocess, Step
 
@@ -58,6 +59,7 @@ class Pictured:
     channels: int
     names: tuple[str, ...]
     noise: Mapping[str, Any] | Sequence[Any] = ()
+    arguments: Arguments | None = None
 
     @property
     def arrays(self) -> Any:
@@ -67,6 +69,11 @@ class Pictured:
         for step in steps:
             made = step.of(made)
         own = (made, *self.inputs[1:])
+        if self.arguments is not None:
+            x = self.arguments.example(own)
+            if isinstance(x, Mapping) and isinstance(self.noise, Mapping):
+                return {**x, **self.noise}
+            return (*x, *self.noise) if isinstance(x, tuple) else x
         if isinstance(self.noise, Mapping):
             return {**dict(zip(self.names, own, strict=True)), **self.noise}
         return (*own, *self.noise)

@@ -9,7 +9,7 @@ from typing import get_args
 import msgspec
 
 from nbglcnn import plan as p
-from nbglcnn.errors import InputError, nearest
+from nbglcnn.errors import InputError, unknown
 from nbglcnn.graph import Graph, Key, Node, checked_observe
 from nbglcnn.layout import NCHW, Layout, batch_of, nchw_of
 from nbglcnn.lowering.builder import FLATTEN, FLATTEN_STRIPS, Builder, Tensor, flat_width
@@ -54,7 +54,7 @@ def observed_keys(graph: Graph, observe: Observe) -> tuple[Key, ...]:
     known = {key.name: key for key in graph.keys}
     for name in observe:
         if name not in known:
-            raise KeyError(f"observe: no layer {name!r}{nearest(name, known)}")
+            raise KeyError(f"observe: {unknown(name, list(known), 'layer', graph.shared)}")
     wanted = set(observe)
     kept = [k for k in graph.keys if k.name in wanted or k.kind in ("output", "training")]
     return tuple({key.name: key for key in reversed(kept)}.values())[::-1]
@@ -348,6 +348,7 @@ def _finish(
         carries=tuple(p.Carry(moved[c.source], moved[c.target]) for c in b.carries),
         tokens=tables[1],
         preprocess=graph.preprocess,
+        shared=dict(graph.shared),
     )
     return p.Plan(header, bytes(b.uniforms), b.blobs)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Literal, Protocol, Self
@@ -21,7 +20,6 @@ from nbglcnn.sources.records import NOISE_MEAN, NOISE_STD, Kind, Source
 MOST_SEED = 2**31
 MOST_RATE = 1000.0
 MOST_PATH = 1000  # characters, as of a Source's texts
-URL = re.compile(r"[a-z][a-z0-9+.-]*://|(data|blob):", re.IGNORECASE)
 
 
 class Blobs(Protocol):
@@ -245,15 +243,6 @@ def folder_of(data: Any, *more: Any) -> str:
     given = isinstance(data, str | os.PathLike) and all(one is None for one in more)
     path = str(os.fspath(data)) if given else ""
     return path if len(path) <= MOST_PATH else ""
-
-
-def checked_path(kind: str, path: str) -> None:
-    """InputError for a text that is an address: nothing is fetched."""
-    if URL.match(path):
-        raise InputError(
-            f"{kind}: {path[:60]!r} is an address, and nothing is fetched from one: download it, "
-            "and give the file's path"
-        )
 
 
 def finite(record: InputSource, name: str) -> float:

@@ -15,10 +15,9 @@ import numpy as np
 from nbglcnn.arrays import plain_array
 from nbglcnn.errors import InputError
 from nbglcnn.graph import Array
-from nbglcnn.inputs import Spec, of_tensor
+from nbglcnn.inputs import Spec, checked_path, of_tensor
 from nbglcnn.inputs import as_array as array_of
 from nbglcnn.picture_decoding import is_deep, open_picture
-from nbglcnn.sources.given import checked_path
 
 Dtype = Literal["uint8", "float32"]
 # As torchvision.datasets.folder has them, so that the same files have the same numbers.

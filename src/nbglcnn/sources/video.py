@@ -10,8 +10,9 @@ from typing import Any, ClassVar
 from uuid import uuid4
 
 from nbglcnn.errors import InputError
+from nbglcnn.inputs import checked_path
 from nbglcnn.plan import Input
-from nbglcnn.sources.given import Blobs, InputSource, checked_path, yes_or_no
+from nbglcnn.sources.given import Blobs, InputSource, yes_or_no
 from nbglcnn.sources.records import MOST_FILM, Kind
 
 

@@ -49,7 +49,7 @@ class Activations(Mapping[str, Array]):
     def __getitem__(self, key: str) -> Array:
         self._network.check_computed([key])
         if key not in self:
-            raise KeyError(unknown(key, list(self)))
+            raise KeyError(unknown(key, list(self), shared=self._network.plan.header.shared))
         return self._read([key])[0]
 
     def __iter__(self) -> Iterator[str]:

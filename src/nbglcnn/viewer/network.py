@@ -97,6 +97,8 @@ class Network(Cut, Training, Following):
 
     def set_input(self, x: Any) -> None:
         """Make `x` the input; InputError where it doesn't fit, and the old one stays."""
+        if self.graph.arguments is not None:
+            x = self.graph.arguments.by_input(x)
         self._set_arrays(as_arrays(x, load.specs_of(self.graph, self.arrays)))
 
     def adopt(self, place: int, array: Array) -> None:
@@ -362,7 +364,7 @@ class Network(Cut, Training, Following):
         known = {value.key: value for value in self.plan.values}
         for key in keys:
             if key not in known:
-                raise KeyError(unknown(key, list(known)))
+                raise KeyError(unknown(key, list(known), shared=self.plan.header.shared))
         return [known[key] for key in keys]
 
     def computed(self, keys: Sequence[str], *, unbent: bool = False) -> list[Array]:

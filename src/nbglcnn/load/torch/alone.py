@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from nbglcnn.errors import NbglcnnError
 from nbglcnn.graph import Array, Graph
+from nbglcnn.load.arguments import Arguments
+from nbglcnn.load.torch.calls import called
 from nbglcnn.load.torch.check import detached_copy, is_whole, unwrapped
 from nbglcnn.load.torch.module import load_module
+from nbglcnn.load.torch.redirection import redirected
 from nbglcnn.load.torch.thread import random_numbers_kept, unwound
 
 if TYPE_CHECKING:
@@ -18,7 +21,9 @@ if TYPE_CHECKING:
 Piece = tuple[str, str, Graph | NbglcnnError]
 
 
-def pieces(model: torch.nn.Module, arrays: Sequence[Array]) -> list[Piece]:
+def pieces(
+    model: torch.nn.Module, arrays: Sequence[Array], arguments: Arguments | None = None
+) -> list[Piece]:
     """The model's innermost modules in the order of their calls: path, type, and Graph or error.
 
     Each is loaded on what it gets in a run of the model. Those that get anything but tensors by
@@ -50,8 +55,9 @@ def pieces(model: torch.nn.Module, arrays: Sequence[Array]) -> list[Piece]:
             unwound(),
             random_numbers_kept(lambda: None),
             torch.no_grad(),
+            redirected(twin),
         ):
-            twin(*(torch.from_numpy(array.copy()) for array in arrays))
+            called(twin, [torch.from_numpy(array.copy()) for array in arrays], arguments)
     finally:
         for handle in handles:
             handle.remove()

@@ -81,18 +81,18 @@ def bent_hooks(
         name = call.name if call.path else "output"
         return replaced(output, is_tensor, lambda suffix, t: changed(name + suffix, t))
 
-    def enter(_: Any, given: tuple[Any, ...]) -> Any:
+    def enter(_: Any, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
         if threading.get_ident() != thread:
             return None
-        own = [changed(name, one) for name, one in zip(inputs, given, strict=False)]
-        return (*own, *given[len(own) :])
+        names = iter(inputs)  # in the order of the arguments, as they stand in dicts and tuples
+        return replaced((given, named), is_tensor, lambda _, one: changed(next(names, ""), one))
 
     try:
         # In front of the user's own, as an input's value is what the model is given.
         for path, module in model.named_modules():
             handles.append(module.register_forward_pre_hook(before(path), prepend=True))
             handles.append(module.register_forward_hook(after))
-        handles.append(model.register_forward_pre_hook(enter, prepend=True))
+        handles.append(model.register_forward_pre_hook(enter, prepend=True, with_kwargs=True))
         yield done
     finally:
         for handle in handles:

@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nbglcnn.errors import InputError, UnsupportedModel
+from nbglcnn.errors import InputError, UnsupportedModel, UnsupportedOperator
 from nbglcnn.graph import Array, Graph
 from nbglcnn.inputs import channels_last, kind_of
+from nbglcnn.load.arguments import Arguments
 from nbglcnn.load.bounds import MAX_ELEMENTS
 from nbglcnn.load.names import Call, leaves, parts, walk
 from nbglcnn.load.torch.check import image_channels
 from nbglcnn.load.torch.noise import replayed
 from nbglcnn.load.torch.passed import SeenTensors, renamed
+from nbglcnn.load.torch.redirection import CHOICES, Choice, redirected
+from nbglcnn.load.torch.source import line_of_error
 from nbglcnn.load.torch.thread import in_float32, random_numbers_kept, unwound
 
 if TYPE_CHECKING:
@@ -87,6 +90,7 @@ def run_hooked(
     twice: bool = False,
     cut: Container[str] = (),
     noise: int | None = 0,
+    arguments: Arguments | None = None,
 ) -> Seen:
     """Run once and give what forward hooks see: all calls' tensors, and the tree of calls.
 
@@ -104,12 +108,12 @@ def run_hooked(
     own = tensors[: len(tensors) - count]
 
     def call(record: Record) -> None:
-        run(model, named, [t.clone() for t in tensors], record, count)
+        run(model, named, [t.clone() for t in tensors], record, count, arguments)
 
     again, drew = True, False
     with (
         unwound(),
-        random_numbers_kept(lambda: model(*(t.clone() for t in own))),
+        random_numbers_kept(lambda: called(model, [t.clone() for t in own], arguments)),
         torch.no_grad(),
         in_float32() if float32 else contextlib.nullcontext(),
     ):
@@ -118,6 +122,13 @@ def run_hooked(
             call(record)
         except UnsupportedModel:
             raise
+        except Choice as error:
+            inner, name = record.stack[-1], str(error)
+            raise UnsupportedOperator(
+                f"{inner.name or 'the model itself'} ({inner.module_type}){line_of_error([error])}"
+                f": torch.{name}: how it runs depends on the input's numbers, so it has no fixed "
+                f"graph; {CHOICES[name]}"
+            ) from error
         except Exception as error:
             what = f"{type(model).__name__} fails on this input ({_described(own)})"
             channels = image_channels(model)
@@ -213,6 +224,7 @@ def run(
     inputs: Sequence[torch.Tensor],
     record: Record,
     noise: int = 0,
+    arguments: Arguments | None = None,
 ) -> None:
     """Call the model with hooks on its named modules; the same in eager mode and while exporting.
 
@@ -277,13 +289,24 @@ def run(
             )
             handles.append(module.register_forward_hook(after))
         own, drawn = inputs[: len(inputs) - noise], inputs[len(inputs) - noise :]
-        with replayed(drawn, record.inside_cut) if drawn else contextlib.nullcontext() as mode:
-            model(*own)
+        with (
+            replayed(drawn, record.inside_cut) if drawn else contextlib.nullcontext() as mode,
+            redirected(modules[0][1], model, traced=torch.compiler.is_exporting()),
+        ):
+            called(model, own, arguments)
         if mode is not None:
             record.hidden = mode.hidden
     finally:
         for handle in handles:
             handle.remove()
+
+
+def called(
+    model: torch.nn.Module, inputs: Sequence[torch.Tensor], arguments: Arguments | None
+) -> Any:
+    """What the model gives for its inputs, each in its place among the arguments."""
+    args, named = (inputs, {}) if arguments is None else arguments.filled(inputs)
+    return model(*args, **named)
 
 
 def _too_large(call: Call, tensor: torch.Tensor) -> UnsupportedModel:

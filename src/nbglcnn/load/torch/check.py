@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbglcnn.errors import InputError, UnsupportedModel
 from nbglcnn.load.bounds import shown
+from nbglcnn.load.torch.redirection import remember
 
 if TYPE_CHECKING:
     import torch
@@ -54,6 +55,11 @@ def check_module(model: torch.nn.Module) -> None:
             raise UnsupportedModel(
                 f"{shown(name)} has no shape yet (a lazy module); call the model once on an input"
             )
+        if tensor.device.type == "meta":
+            raise UnsupportedModel(
+                f"{shown(name)} is on meta and has no numbers: its weights were never loaded. "
+                'Call model.to_empty(device="cpu") and model.load_state_dict(weights) first'
+            )
         if tensor.device.type != "cpu":
             raise UnsupportedModel(
                 f"the model is on {tensor.device} ({shown(name)}); call model.cpu() first"
@@ -80,10 +86,18 @@ def check_mode(model: torch.nn.Module) -> None:
             why.append("BatchNorm would normalise by this batch and change its running statistics")
         if any("Drop" in type(m).__name__ for _, m in strayed):
             why.append("Dropout would drop values at random")
+        batch = ""
+        if any(isinstance(m, norm) for _, m in strayed):
+            batch = (
+                ". Pix2Pix and CycleGAN are meant to run in training mode, and give grey or black "
+                "pictures in eval mode: give their norms track_running_stats=False and no running "
+                "statistics (norm.running_mean = norm.running_var = None), so that they normalise "
+                "by the batch in eval mode too"
+            )
         what = "; ".join(why) or "they compute something else while training"
         raise UnsupportedModel(
             f"in training mode: {some}{more}. {what[0].upper()}{what[1:]}. "
-            "Call model.eval() first (and model.train() afterwards, to go on training)"
+            f"Call model.eval() first (and model.train() afterwards, to go on training){batch}"
         )
 
 
@@ -148,6 +162,20 @@ def input_names(model: torch.nn.Module, count: int) -> list[str]:
     return names
 
 
+def parameters_by_name(model: torch.nn.Module) -> tuple[list[str], list[str] | None]:
+    """What forward takes by position, and all that it takes by name: None for any name."""
+    parameters = list(inspect.signature(model.forward).parameters.values())
+    by_position = [
+        one.name
+        for one in parameters
+        if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
+    ]
+    if any(one.kind is one.VAR_KEYWORD for one in parameters):
+        return by_position, None
+    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return by_position, [one.name for one in parameters if one.kind in named]
+
+
 def image_channels(model: torch.nn.Module) -> int | None:
     """How many channels the first convolution takes: what a picture is converted to."""
     for module in model.modules():
@@ -162,11 +190,17 @@ def detached_copy(model: torch.nn.Module) -> tuple[torch.nn.Module, list[str]]:
     import torch
 
     memo: dict[int, Any] = {}
+    for parameter in model.parameters():
+        # torch's own copy of a Parameter shares no memory with the copies of its views.
+        if type(parameter) is torch.nn.Parameter:
+            numbers = copy.deepcopy(parameter.detach(), memo)
+            memo[id(parameter)] = torch.nn.Parameter(numbers, requires_grad=False)
     for module in model.modules():
         for value in vars(module).values():
             # A plain attribute that is a result (weight_norm's weight) refuses to be deep-copied.
             if isinstance(value, torch.Tensor) and not value.is_leaf:
-                memo[id(value)] = value.detach().clone()
+                # By the same memo, so that a view of a parameter stays one.
+                memo[id(value)] = copy.deepcopy(value.detach(), memo)
     try:
         twin = copy.deepcopy(model, memo)
     except Exception as error:
@@ -174,6 +208,7 @@ def detached_copy(model: torch.nn.Module) -> tuple[torch.nn.Module, list[str]]:
             f"{type(model).__name__} cannot be copied ({type(error).__name__}: {error}); "
             "does it hold a file, a generator or a result that needs a gradient?"
         ) from error
+    remember(twin, model)
     twin.eval().requires_grad_(False)
     notes = []
     other = {t.dtype for t in (*twin.parameters(), *twin.buffers()) if t.is_floating_point()}

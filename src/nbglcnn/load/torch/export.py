@@ -9,6 +9,7 @@ from collections.abc import Callable, Container
 from typing import TYPE_CHECKING, Any
 
 from nbglcnn.errors import UnsupportedModel, UnsupportedOperator
+from nbglcnn.load.arguments import Arguments
 from nbglcnn.load.draft import OPSET
 from nbglcnn.load.names import Call
 from nbglcnn.load.noise import OUTSIDE
@@ -16,6 +17,7 @@ from nbglcnn.load.steps import begin
 from nbglcnn.load.torch.adaptive import pool_adaptively
 from nbglcnn.load.torch.calls import Record, run
 from nbglcnn.load.torch.cut import Substitutes
+from nbglcnn.load.torch.dropout import refuse_masks
 from nbglcnn.load.torch.extra import decompositions, translations
 from nbglcnn.load.torch.masks import choose_by_masks, has_masks
 from nbglcnn.load.torch.passed import without_idle_names
@@ -24,7 +26,6 @@ from nbglcnn.load.torch.program import (
     clamp_by_one_type,
     correct_average_pools,
     name_all_dimensions,
-    refuse_loops_and_branches,
     refuse_wrong_translations,
     with_writable_names,
     without_idle_squeezes,
@@ -32,6 +33,7 @@ from nbglcnn.load.torch.program import (
 from nbglcnn.load.torch.settings import Settings, TooMany, reads_numbers
 from nbglcnn.load.torch.source import ROOT, line_of_error, line_of_node, module_of, path_of
 from nbglcnn.load.torch.tables import tables_kept
+from nbglcnn.load.torch.tensor_lists import StackedLists
 from nbglcnn.load.torch.thread import (
     in_float32,
     quiet,
@@ -53,6 +55,7 @@ def export(
     substitutes: Substitutes,
     passed: Container[str],
     noise: int = 0,
+    arguments: Arguments | None = None,
 ) -> tuple[torch.nn.Module, Any, Call, frozenset[str], bool]:
     """A copy, it as an onnx_ir graph whose outputs are all calls' tensors, and the tree of calls.
 
@@ -67,7 +70,7 @@ def export(
     settings: set[str] = set()
 
     def traced(reading: Settings | None) -> tuple[Any, Record, bool]:
-        return _traced(twin, tensors, substitutes, passed, noise, reading)
+        return _traced(twin, tensors, substitutes, passed, noise, reading, arguments)
 
     twin = copy()
     with uncollected(), unwound(), random_numbers_kept(lambda: None), torch.no_grad():
@@ -84,8 +87,8 @@ def export(
         if has_masks(program):
             with quiet():
                 program = choose_by_masks(program)
+        refuse_masks(program)
         refuse_wrong_translations(program)
-        refuse_loops_and_branches(program)
         pool_adaptively(program)
         correct_average_pools(program)
         clamp_by_one_type(program)
@@ -119,12 +122,13 @@ def _traced(
     passed: Container[str],
     noise: int,
     reading: Settings | None,
+    arguments: Arguments | None,
 ) -> tuple[Any, Record, bool]:
     import torch
 
     first = "torch.export._trace" not in sys.modules
     begin("importing PyTorch's exporter, once in a kernel" if first else "tracing it")
-    tap, record = _tap(twin, substitutes, passed, noise, reading)
+    tap, record = _tap(twin, substitutes, passed, noise, reading, arguments)
     try:
         with quiet(), in_float32() as mode, reading or contextlib.nullcontext():
             program = torch.export.export(tap, (*tensors, *substitutes.tensors()), strict=False)
@@ -170,6 +174,7 @@ def _tap(
     passed: Container[str],
     noise: int,
     reading: Settings | None,
+    arguments: Arguments | None,
 ) -> tuple[torch.nn.Module, Record]:
     """The wrapper to export: its outputs are what `substitutes` reads and all captured tensors."""
     import torch
@@ -188,8 +193,8 @@ def _tap(
             if reading is not None:
                 reading.begin()
             try:
-                with in_float32(), written(getattr(self, ROOT)):
-                    run(getattr(self, ROOT), named, inputs, record, len(drawn))
+                with in_float32(), written(getattr(self, ROOT)), StackedLists():
+                    run(getattr(self, ROOT), named, inputs, record, len(drawn), arguments)
             except RuntimeError as error:
                 # Of a RuntimeError about data the exporter prints all that it has traced.
                 raise _InForward(f"{type(error).__name__}: {error}") from error
@@ -247,6 +252,11 @@ def _plain(error: BaseException, reading: Settings | None) -> str:
             return (
                 "it makes numbers on the way that the tracer cannot follow, as torch.autograd.grad "
                 "does; compute without gradients in forward, or draw the part before them"
+            )
+        if "data is not allocated yet" in str(one):
+            return (
+                "it reads the numbers of a tensor that is computed, as torch.FloatTensor([t]) does "
+                "of one in a list; write torch.stack([t, …])"
             )
         if ".numpy() is not supported" in str(one):
             return (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -12,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nbglcnn.errors import InputError, UnsupportedModel, UnsupportedOperator, users_line
-from nbglcnn.graph import Array, Attribute, Graph, Node, with_python
+from nbglcnn.graph import Array, Attribute, Graph, Key, Node, with_python
+from nbglcnn.load.arguments import Arguments
 from nbglcnn.load.bounds import shown
 from nbglcnn.load.draft import Draft, free_name
 from nbglcnn.load.names import Call, calls_of, place, torch_keys, walk
@@ -20,11 +22,11 @@ from nbglcnn.load.noise import with_noise
 from nbglcnn.load.passes.finish import finish
 from nbglcnn.load.passes.fold import simplify
 from nbglcnn.load.steps import begin
-from nbglcnn.load.torch.calls import Seen, by_key, run_hooked
+from nbglcnn.load.torch.calls import Record, Seen, by_key, run, run_hooked
 from nbglcnn.load.torch.check import check_module, detached_copy, drop_hooks, input_names, unwrapped
 from nbglcnn.load.torch.cut import Substitutes, leaves_of, recurrent, widened
 from nbglcnn.load.torch.export import export
-from nbglcnn.load.torch.noise import Noise, draws_of
+from nbglcnn.load.torch.noise import Draw, Noise, draws_of
 from nbglcnn.load.torch.passed import names_apart, without_idle_nodes
 from nbglcnn.load.torch.source import ROOT
 from nbglcnn.load.torch.words import Word, node_names, words_of
@@ -47,6 +49,7 @@ def load_module(
     problems: Problems | None = None,
     missing: Missing | None = None,
     noise: Noise | None = None,
+    arguments: Arguments | None = None,
 ) -> tuple[Graph, tuple[Array, ...]]:
     """The Graph of an eval-mode module for inputs of these shapes. `model` is left as it is.
 
@@ -62,7 +65,7 @@ def load_module(
     first = True  # some things need be told once alone
     while True:
         try:
-            graph = _loaded(model, arrays, noise, known, reasons, first)
+            graph = _loaded(model, arrays, noise, known, reasons, first, arguments)
         except UnsupportedModel as error:
             more = None if problems is None else widened(model, reasons, error)
             if more is None:
@@ -84,13 +87,14 @@ def _loaded(
     known: dict[str, Array] | None,
     reasons: Mapping[str, str],
     first: bool,
+    arguments: Arguments | None,
 ) -> Graph:
     """The Graph, in which Python computes the modules that there are `reasons` for."""
-    names = input_names(model, len(own))
+    names = input_names(model, len(own)) if arguments is None else [*arguments.names]
     twin, notes = detached_copy(model)
     begin("running it once")
     try:
-        seen, tensors = _seen(model, twin, own, noise, reasons, first)
+        seen, tensors = _seen(model, twin, own, noise, reasons, first, arguments)
     except InputError as error:
         if not notes:
             raise
@@ -120,22 +124,25 @@ def _loaded(
     passed = {call.name + suffix for call in walk(seen.root) for suffix in call.passed}
     try:
         twin, exported, root, settings, autocast = export(
-            copy, tensors, substitutes, passed, len(noise.names)
+            copy, tensors, substitutes, passed, len(noise.names), arguments
         )
     except UnsupportedModel:
         # A hook that calls .numpy() breaks the export. Do without hooks if they change nothing.
         twin = copy()
         if not drop_hooks(twin) or not _same(
-            seen.arrays, run_hooked(twin, tensors, cut=reasons, noise=noise.count).arrays
+            seen.arrays,
+            run_hooked(twin, tensors, cut=reasons, noise=noise.count, arguments=arguments).arrays,
         ):
             raise
         twin, exported, root, settings, autocast = export(
-            copy_without_hooks, tensors, substitutes, passed, len(noise.names)
+            copy_without_hooks, tensors, substitutes, passed, len(noise.names), arguments
         )
     if autocast:
         notes.append(AUTOCAST)
         twin = detached_copy(model)[0]
-        seen = run_hooked(twin, tensors, float32=True, cut=reasons, noise=noise.count)
+        seen = run_hooked(
+            twin, tensors, float32=True, cut=reasons, noise=noise.count, arguments=arguments
+        )
     if _calls(root) != _calls(seen.root):
         raise UnsupportedModel(
             f"{type(model).__name__} called other modules when it was exported than when it ran; "
@@ -165,7 +172,8 @@ def _loaded(
         for _, node, call in placed
     )
     draft.outputs = [found[index] for _, index in root.outputs]
-    graph = replace(finish(draft, done, nodes, keys), calls=calls_of(root))
+    graph = replace(finish(draft, done, nodes, keys), calls=calls_of(root), arguments=arguments)
+    graph = replace(graph, shared=_shared(model, keys))
     graph = with_noise(graph, noise.seeded)
     if known is not None:
         known.update(by_key(graph, arrays, seen.arrays, seen.root))
@@ -179,14 +187,15 @@ def _seen(
     noise: Noise,
     reasons: Mapping[str, str],
     first: bool,
+    arguments: Arguments | None,
 ) -> tuple[Seen, tuple[torch.Tensor, ...]]:
     """What hooks see of `twin` or, where it draws, of another copy; and all inputs as tensors."""
     import torch
 
     tensors = tuple(torch.from_numpy(np.array(a)) for a in own)
     if not noise.looked:
-        seen = run_hooked(twin, tensors, twice=first, cut=reasons, noise=None)
-        draws = draws_of(detached_copy(model)[0], tensors) if seen.drew else []
+        seen = run_hooked(twin, tensors, twice=first, cut=reasons, noise=None, arguments=arguments)
+        draws = _draws(model, tensors, arguments) if seen.drew else []
         if not draws and noise.given and not isinstance(noise.given, Mapping):
             input_names(model, len(own) + len(noise.given))  # says how many it takes
         noise.look(draws)
@@ -194,7 +203,40 @@ def _seen(
             return seen, tensors
         twin = detached_copy(model)[0]
     tensors += noise.tensors()
-    return run_hooked(twin, tensors, twice=first, cut=reasons, noise=noise.count), tensors
+    seen = run_hooked(
+        twin, tensors, twice=first, cut=reasons, noise=noise.count, arguments=arguments
+    )
+    return seen, tensors
+
+
+def _draws(
+    model: torch.nn.Module, tensors: Sequence[torch.Tensor], arguments: Arguments | None
+) -> list[Draw]:
+    """The calls that draw while a copy of the model runs on these inputs."""
+    twin, record = detached_copy(model)[0], Record()
+    named = list(twin.named_modules())
+
+    def again() -> None:
+        nonlocal record
+        record = Record()
+        run(twin, named, [tensor.clone() for tensor in tensors], record, 0, arguments)
+
+    return draws_of(again, lambda: f"{type(model).__name__}{record.where}")
+
+
+def _shared(model: torch.nn.Module, keys: Sequence[Key]) -> Mapping[str, tuple[str, ...]]:
+    """The keys of modules that stand in the model more than once, by their other names."""
+    first = {id(module): path for path, module in model.named_modules()}
+    found: dict[str, tuple[str, ...]] = {}
+    for path, module in model.named_modules(remove_duplicate=False):
+        own = first[id(module)]
+        if path == own:
+            continue
+        calls = re.compile(re.escape(own) + r"(:\d+)?")
+        values = tuple(one.name for one in keys if one.call and calls.fullmatch(one.call))
+        if values:
+            found[path] = values
+    return MappingProxyType(found)
 
 
 def _left_out(others: Sequence[tuple[str, Any]]) -> str:

@@ -17,10 +17,13 @@ import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 
-from nbglcnn.errors import UnsupportedModel
+from nbglcnn.errors import InputError, UnsupportedModel
 from nbglcnn.graph import Array
+from nbglcnn.inputs import labels_advice
 from nbglcnn.load.draft import SEED
 from nbglcnn.load.noise import OUTSIDE, Kind, chosen, seeded
+from nbglcnn.load.torch.dropout import MASKS, left_on
+from nbglcnn.load.torch.source import line_of_call
 from nbglcnn.load.torch.thread import random_numbers_kept, unwound
 
 # What a call gets: by its number, what it draws and of which shape.
@@ -214,6 +217,10 @@ def parted(model: torch.nn.Module, x: Any) -> tuple[Any, Noise]:
         return own, Noise(taken, {name: x[name] for name in x if name in mine})
     some = any(one.kind is one.VAR_POSITIONAL for one in parameters)
     if isinstance(x, tuple) and not some and len(x) > len(by_position) > 0:
+        if len(by_position) == 1 and (advice := labels_advice(x)):
+            raise InputError(
+                f"{type(model).__name__}.forward takes 1 input; {len(x)} were given. {advice}"
+            )
         return x[: len(by_position)], Noise(taken, x[len(by_position) :])
     return x, Noise(taken)
 
@@ -242,14 +249,51 @@ def fresh(draw: Draw) -> torch.Tensor:
     return torch.randn(draw.shape) if draw.kind == "normal" else torch.rand(draw.shape)
 
 
-def draws_of(model: torch.nn.Module, tensors: Sequence[torch.Tensor]) -> list[Draw]:
-    """The calls that draw while the model runs on these inputs."""
+class _WithoutMasks(Draws):
+    """The same for a first run, which ends with an error at a dropout that eval() leaves on."""
+
+    def __init__(self, source: Source, where: Callable[[], str]) -> None:
+        super().__init__(source)
+        self._where = where
+        self._state = torch.get_rng_state()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.check("")
+        found = super().__torch_function__(func, types, args, kwargs)
+        hidden = isinstance(func, torch.jit.ScriptFunction)
+        self.check("" if hidden else str(getattr(func, "__name__", "")).strip("_"))
+        return found
+
+    def check(self, name: str) -> None:
+        """UnsupportedModel where random numbers were drawn by a dropout, or out of sight ("")."""
+        state = torch.get_rng_state()
+        if torch.equal(state, self._state):
+            return
+        self._state = state
+        place = f"{self._where()}{line_of_call()}"
+        if not name:
+            raise UnsupportedModel(
+                f"{place}: code that PyTorch cannot look into, as TorchScript, draws random "
+                f"numbers; {OUTSIDE}"
+            )
+        if name in MASKS:  # what else draws is refused where it runs
+            raise UnsupportedModel(left_on(place, name))
+
+
+def draws_of(run: Callable[[], object], where: Callable[[], str]) -> list[Draw]:
+    """The calls that draw while a model runs; `where` names the module that is running.
+
+    Raises:
+        UnsupportedModel: a dropout, or its like, that eval() does not switch off.
+    """
     generator = np.random.default_rng(SEED)
 
-    def run() -> None:
-        model(*(tensor.clone() for tensor in tensors))
+    def source(_: int, kind: Kind, shape: tuple[int, ...]) -> torch.Tensor:
+        return torch.from_numpy(seeded(generator, kind, shape))
 
-    mode = Draws(lambda _, kind, shape: torch.from_numpy(seeded(generator, kind, shape)))
-    with unwound(), random_numbers_kept(run), torch.no_grad(), mode:
-        run()
+    with unwound(), random_numbers_kept(run), torch.no_grad():
+        mode = _WithoutMasks(source, where)
+        with mode:
+            run()
+        mode.check("")
     return mode.draws

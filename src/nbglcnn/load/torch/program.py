@@ -115,23 +115,6 @@ def _refusal(node: Any, words: str) -> UnsupportedOperator:
     return refusal
 
 
-def refuse_loops_and_branches(program: Any) -> None:
-    """Refuse torch.while_loop and its kin, whose course depends on the input's numbers."""
-    for node in program.graph.nodes:
-        advice = _CHOICES.get(getattr(node.target, "__name__", ""))
-        if node.op == "call_function" and advice:
-            raise UnsupportedOperator(
-                f"{module_of(node)}{line_of_node(node)}: torch.{node.target.__name__}: how it runs "
-                f"depends on the input's numbers, so it has no fixed graph; {advice}"
-            )
-
-
-_CHOICES = {
-    "while_loop": "repeat a fixed number of times in a Python `for`, or draw the part before it",
-    "cond": "compute both branches and choose with torch.where",
-}
-
-
 def attend_in_four_dimensions(program: Any) -> None:
     """Give scaled_dot_product_attention (examples, heads, tokens, features), all that ONNX has."""
     import torch

@@ -39,6 +39,14 @@ def line_of_error(errors: Iterable[BaseException]) -> str:
     return ""
 
 
+def line_of_call() -> str:
+    """The innermost line of the user's that is running, told as `line_of_error` does."""
+    for frame in reversed(traceback.extract_stack()):
+        if _is_users(frame.filename):
+            return _shown(frame.filename, frame.lineno or 0, frame.line or "")
+    return ""
+
+
 def line_of_node(node: Any) -> str:
     """The line that an fx node was traced from, told as `line_of_error` does."""
     lines = users_lines(node.meta.get("stack_trace") or "")

@@ -12,10 +12,12 @@ import torch
 
 from nbglcnn.errors import ModelError
 from nbglcnn.graph import Array
+from nbglcnn.load.arguments import Arguments
 from nbglcnn.load.draft import OPSET
 from nbglcnn.load.torch.adaptive import written_out
 from nbglcnn.load.torch.check import detached_copy, unwrapped
 from nbglcnn.load.torch.extra import translations
+from nbglcnn.load.torch.redirection import redirected
 from nbglcnn.load.torch.state import tensors_of
 from nbglcnn.load.torch.tables import tables_kept
 from nbglcnn.load.torch.thread import (
@@ -26,19 +28,21 @@ from nbglcnn.load.torch.thread import (
 )
 
 
-def _exported(twin: torch.nn.Module, given: tuple[torch.Tensor, ...], names: Any) -> Any:
+def _exported(
+    twin: torch.nn.Module, args: tuple[Any, ...], named: dict[str, Any], names: Any
+) -> Any:
     """What PyTorch's exporter makes, if need be with pools that it doesn't know written out."""
 
-    def export(model: Any, *inputs: Any) -> Any:
+    def export(model: Any, *inputs: Any, **more: Any) -> Any:
         return torch.onnx.export(
-            model, *inputs, dynamo=True, optimize=False, opset_version=OPSET, verbose=False,
+            model, *inputs, **more, dynamo=True, optimize=False, opset_version=OPSET, verbose=False,
             output_names=names, custom_translation_table=dict(translations()),
         )  # fmt: skip
 
     try:
-        return export(twin, given)
+        return export(twin, args, kwargs=named)
     except torch.onnx.OnnxExporterError:
-        program = written_out(torch.export.export(twin, given, strict=False))
+        program = written_out(torch.export.export(twin, args, named, strict=False))
         if program is None:
             raise
         return export(program)
@@ -50,6 +54,7 @@ def to_onnx(
     inputs: Sequence[tuple[tuple[int, ...], np.dtype[np.generic]]],
     outputs: int,
     path: Path,
+    arguments: Arguments | None = None,
 ) -> Path:
     """Export `module` in eval mode and float32, with these weights, for inputs of these shapes.
 
@@ -61,15 +66,17 @@ def to_onnx(
     twin.load_state_dict(tensors_of(inner, weights))
     twin.eval()
     given = tuple(torch.from_numpy(np.zeros(shape, dtype)) for shape, dtype in inputs)
+    args, named = (given, {}) if arguments is None else arguments.filled(given)
     names = ["output"] if outputs == 1 else None
     beside = f"{path.name}.data"
     try:
         with (
             uncollected(), unwound(), random_numbers_kept(lambda: None), quiet(), tables_kept(),
-            torch.no_grad(),
+            torch.no_grad(), redirected(twin, traced=True),
             tempfile.TemporaryDirectory(dir=path.absolute().parent, prefix=".nbglcnn") as folder,
         ):  # fmt: skip
-            program = _exported(twin, given, names)
+            program = _exported(twin, args, named, names)
+            assert program is not None
             program.save(str(Path(folder, path.name)))
             for name in (beside, path.name):  # the numbers first: a file is never without them
                 if (made := Path(folder, name)).exists():

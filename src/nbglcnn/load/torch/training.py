@@ -13,6 +13,7 @@ from nbglcnn.errors import UnsupportedModel
 from nbglcnn.graph import Array
 from nbglcnn.load.bounds import shown
 from nbglcnn.load.torch.check import detached_copy, unwrapped
+from nbglcnn.load.torch.redirection import redirected
 from nbglcnn.load.torch.thread import one_at_a_time
 from nbglcnn.load.training import Dropout, Norm, TrainingMode, scaled
 
@@ -167,7 +168,7 @@ def _refuse_cuts(module: nn.Module, arrays: Sequence[Array]) -> None:
             continue  # what PyTorch's own modules do is known
         part.register_forward_pre_hook(lambda *_, path=path: cuts.open.append(path))
         part.register_forward_hook(lambda *_: void(cuts.open.pop()))
-    with torch.enable_grad(), torch.random.fork_rng(devices=[]), cuts:
+    with torch.enable_grad(), torch.random.fork_rng(devices=[]), cuts, redirected(twin):
         outputs = _tensors(twin(*(torch.from_numpy(array.copy()) for array in arrays)))
     if cuts.found is None:
         name = _own_function([one.grad_fn for one in outputs])
@@ -219,7 +220,7 @@ def _calls(twin: nn.Module, arrays: Sequence[Array]) -> list[tuple[str, str, Any
 
     for path, module in twin.named_modules():
         module.register_forward_hook(seen(path))
-    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+    with torch.no_grad(), torch.random.fork_rng(devices=[]), redirected(twin):
         torch.manual_seed(0)
         twin(*(torch.from_numpy(array.copy()) for array in arrays))
     return found

@@ -1,0 +1,68 @@
+"""Tensors made of lists that hold tensors: `torch.tensor([x.mean(), 1])`.
+
+PyTorch reads the numbers of the elements, which a traced tensor doesn't have. So they are stacked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import reduce
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+# With the place of the list among the arguments.
+MAKERS = {torch.tensor: 0, torch.as_tensor: 0, torch.asarray: 0, torch.Tensor.new_tensor: 1}
+
+
+class StackedLists(TorchFunctionMode):
+    """A mode for a trace, in which such a list becomes a stack of its elements."""
+
+    def __torch_function__(
+        self,
+        function: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        named = dict(kwargs or {})
+        at = MAKERS.get(function)
+        if at is not None:
+            data = args[at] if at < len(args) else named.get("data", named.get("obj"))
+            leaves = list(_leaves(data))
+            if isinstance(data, list | tuple) and any(map(_is_tensor, leaves)):
+                dtype = named.get("dtype") or (args[at + 1] if at + 1 < len(args) else None)
+                if dtype is None and at:
+                    dtype = args[0].dtype
+                if dtype is None:
+                    dtype = reduce(torch.promote_types, map(_dtype, leaves))
+                return _stacked(data, dtype)
+        return function(*args, **named)
+
+
+def _stacked(data: Any, dtype: torch.dtype) -> torch.Tensor:
+    if isinstance(data, list | tuple):
+        made = [_stacked(one, dtype) for one in data]
+        if made[0].dim() == 0:  # one of a single number counts as that number there
+            made = [one.reshape(()) for one in made]
+        return torch.stack(made)
+    if isinstance(data, torch.Tensor):
+        return data.detach().to(dtype)
+    return torch.tensor(data, dtype=dtype)
+
+
+def _leaves(data: Any) -> Iterator[Any]:
+    if isinstance(data, list | tuple):
+        for one in data:
+            yield from _leaves(one)
+    else:
+        yield data
+
+
+def _is_tensor(one: Any) -> bool:
+    return isinstance(one, torch.Tensor)
+
+
+def _dtype(one: Any) -> torch.dtype:
+    return one.dtype if isinstance(one, torch.Tensor) else torch.tensor(one).dtype

@@ -1,0 +1,147 @@
+"""Dropouts that model.eval() leaves on, and networks that are meant to run in training mode."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import nbglcnn
+from equal import assert_equal
+from nbglcnn import Session, UnsupportedModel, Viewer, compile
+from nbglcnn.load import load
+from nbglcnn.partly import load_mixed
+
+X = torch.randn(2, 4, 6, 6, generator=torch.Generator().manual_seed(0))
+Function = Callable[[nn.Module, torch.Tensor], torch.Tensor]
+
+
+class Block(nn.Module):
+    def __init__(self, function: Function) -> None:
+        super().__init__()
+        self.function = function
+        self.conv = nn.Conv2d(4, 4, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.conv(self.function(self, x))
+
+
+class Deciding(Block):
+    """Cannot be traced, so that a Viewer has Python compute it."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x) if x.sum() > 1e9 else self.function(self, x)
+
+
+class Always(nn.Dropout):
+    def train(self, mode: bool = True) -> Any:
+        return super().train(True)
+
+
+def scripted(x: torch.Tensor) -> torch.Tensor:
+    return F.dropout(x, 0.5, True)
+
+
+SCRIPTED = torch.jit.script(scripted)
+
+# A function, what the message calls it, and what it says to write.
+LEFT_ON: dict[str, tuple[Function, str, str]] = {
+    "dropout": (lambda m, x: F.dropout(x, 0.5), "dropout", "F.dropout"),
+    "in place": (lambda m, x: F.dropout(x * 1, 0.5, inplace=True), "dropout", "F.dropout"),
+    "everything": (lambda m, x: F.dropout(x, 1.0), "dropout", "F.dropout"),
+    "dropout1d": (lambda m, x: F.dropout1d(x[0], 0.5)[None], "dropout1d", "F.dropout1d"),
+    "dropout2d": (lambda m, x: F.dropout2d(x, 0.5), "dropout2d", "F.dropout2d"),
+    "dropout3d": (lambda m, x: F.dropout3d(x[None], 0.5)[0], "dropout3d", "F.dropout3d"),
+    "alpha": (lambda m, x: F.alpha_dropout(x, 0.5, True), "alpha_dropout", "F.alpha_dropout"),
+    "feature alpha": (
+        lambda m, x: F.feature_alpha_dropout(x, 0.5, True),
+        "feature_alpha_dropout",
+        "F.feature_alpha_dropout",
+    ),
+    "torch": (lambda m, x: torch.dropout(x, 0.5, True), "dropout", "F.dropout"),
+    "operator": (lambda m, x: torch.native_dropout(x, 0.5, True)[0], "native_dropout", "F.dropout"),
+    "made in forward": (lambda m, x: nn.Dropout(0.5)(x), "dropout", "nn.Dropout in __init__"),
+    "made in 2d": (lambda m, x: nn.Dropout2d(0.5)(x), "dropout2d", "nn.Dropout2d in __init__"),
+    "without eval": (lambda m, x: Always(0.5)(x), "dropout", "F.dropout"),
+    "attention": (
+        lambda m, x: F.scaled_dot_product_attention(x, x, x, dropout_p=0.5),
+        "scaled_dot_product_attention",
+        "dropout_p=p if self.training else 0.0",
+    ),
+    "rrelu": (lambda m, x: F.rrelu(x, training=True), "rrelu", "F.rrelu"),
+    "rrelu, positive": (lambda m, x: F.rrelu(x.abs(), training=True), "rrelu", "F.rrelu"),
+    "TorchScript": (lambda m, x: SCRIPTED(x), "dropout", "F.dropout"),
+}
+
+
+@pytest.mark.parametrize("door", [load, load_mixed])
+@pytest.mark.parametrize("kind", LEFT_ON)
+def test_a_dropout_that_eval_leaves_on_is_refused_with_its_line(
+    kind: str, door: Callable[..., Any]
+) -> None:
+    function, name, write = LEFT_ON[kind]
+    model = nn.Sequential(nn.Conv2d(4, 4, 1), Block(function)).eval()
+    before = torch.get_rng_state()
+    with pytest.raises(UnsupportedModel) as error:
+        door(model, X)
+    words = str(error.value)
+    assert " of test_dropout.py: `" in words
+    assert f": {name} draws " in words
+    assert "model.eval() does not switch it off. Write" in words
+    assert write in words
+    assert words.endswith("draw them outside and give them as an input")
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_python_computes_no_layer_that_drops_at_random() -> None:
+    block = Deciding(lambda m, x: F.dropout(x, 0.5))
+    model = nn.Sequential(nn.Conv2d(4, 4, 1), block).eval()
+    with pytest.raises(UnsupportedModel, match=r"in 1, a Deciding.*: dropout draws a mask"):
+        Viewer(model, X)
+    report = nbglcnn.check(model, X)
+    assert not report.ok
+    assert "dropout draws a mask" in report.rows[-1].reason
+
+
+OFF: dict[str, Function] = {
+    "self.training": lambda m, x: F.dropout(x, 0.5, m.training),
+    "p=0": lambda m, x: F.dropout(x, 0.0),
+    "attention": lambda m, x: F.scaled_dot_product_attention(
+        x, x, x, dropout_p=0.5 if m.training else 0.0
+    ),
+    "rrelu": lambda m, x: F.rrelu(x, training=m.training),
+}
+
+
+@pytest.mark.parametrize("kind", OFF)
+def test_a_dropout_that_eval_switches_off_changes_nothing(kind: str) -> None:
+    model = nn.Sequential(nn.Conv2d(4, 4, 1), Block(OFF[kind])).eval()
+    with Session(compile(model, X)) as session, torch.no_grad():
+        assert_equal(session.run(X.numpy())["output"], model(X).numpy())
+
+
+def generator() -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Conv2d(4, 6, 3), nn.BatchNorm2d(6), nn.ReLU(), nn.ConvTranspose2d(6, 3, 3), nn.Tanh()
+    )
+
+
+def test_a_generator_that_normalises_by_its_batch_runs_as_the_message_says() -> None:
+    model = generator().train()
+    with torch.no_grad():
+        wanted = model(X).numpy()
+    with pytest.raises(UnsupportedModel, match=r"Pix2Pix and CycleGAN .*track_running_stats=False"):
+        load(model, X)
+    for norm in model.modules():
+        if isinstance(norm, nn.BatchNorm2d):
+            norm.track_running_stats = False
+            norm.running_mean = norm.running_var = None
+    model.eval()
+    with Session(compile(model, X)) as session:
+        assert_equal(session.run(X.numpy())["output"], wanted, rtol=1e-4)
+    only_eval = generator().eval()(X).detach().numpy()
+    assert np.abs(wanted - only_eval).max() > 0.05
