@@ -5,6 +5,7 @@ import type { AnyModel, InitializeProps, RenderProps } from "@anywidget/types";
 import { batch, effect, type Signal } from "@preact/signals";
 import { CommClient } from "./comm/client.ts";
 import { COLOR_RANGES, COLORMAPS } from "./messages.ts";
+import type { ImageChoice } from "./network/image_range.ts";
 import type { Source } from "./source.ts";
 import type { Moment } from "./state/edits.ts";
 import type { ViewerState } from "./state.ts";
@@ -143,10 +144,14 @@ function open(model: AnyModel): Opened {
     follow(model, "view", take),
     follow(model, "colormap", oneOf(COLORMAPS, state.colormap)),
     follow(model, "color_range", oneOf(COLOR_RANGES, state.range)),
+    follow(model, "image_ranges", (value) => {
+      state.imageRanges.value = (value ?? {}) as Readonly<Record<string, ImageChoice>>;
+    }),
     effect(() => tell(model, "_source", { source: state.source.value, turn: sourceTurn })),
     effect(() => tell(model, "_training", { training: state.training.value, turn: trainingTurn })),
     effect(() => tell(model, "colormap", state.colormap.value)),
     effect(() => tell(model, "color_range", state.range.value)),
+    effect(() => tell(model, "image_ranges", state.imageRanges.value)),
     effect(() => tell(model, "example", state.example.value)),
     effect(() => tell(model, "symmetric", state.symmetric.value)),
     effect(() => tell(model, "presenting", state.presenting.value)),

@@ -2,6 +2,7 @@
 import { type Signal, signal } from "@preact/signals";
 import type { ColorMapName } from "../gl/types.ts";
 import type { COLOR_RANGES } from "../messages.ts";
+import type { ImageChoice } from "../network/image_range.ts";
 
 /** Whose limits the colour map has: each channel its own, the layer's for all, or those the layer had when "fixed" was chosen. */
 export type RangeMode = (typeof COLOR_RANGES)[number];
@@ -18,6 +19,8 @@ export interface ColorState {
   readonly symmetric: Signal<boolean>;
   /** For the range "fixed": each layer's limits since that was chosen. */
   readonly colorLimits: Signal<ReadonlyMap<string, ColorLimits>>;
+  /** What black and white of pictures are, by the values' keys, where that was chosen. */
+  readonly imageRanges: Signal<Readonly<Record<string, ImageChoice>>>;
   /** The ranges stay as they are while the input is live, else follow it slowly. */
   readonly held: Signal<boolean>;
 }
@@ -27,5 +30,6 @@ export const colorState = (): ColorState => ({
   range: signal("layer"),
   symmetric: signal(false),
   colorLimits: signal(new Map()),
+  imageRanges: signal({}),
   held: signal(false),
 });

@@ -3,6 +3,7 @@ import { useId, useRef, useState } from "preact/hooks";
 import { percent, short } from "../../format.ts";
 import type { Statistics } from "../../gl/types.ts";
 import { displayOf, frameOf, unitOf } from "../../network/display.ts";
+import { isOfShares } from "../../network/image_range.ts";
 import type { Value } from "../../plan.ts";
 import { useImageValues } from "../bars.tsx";
 import { useViews } from "../context.ts";
@@ -276,12 +277,12 @@ function Elements(props: {
 }) {
   const { value, row, width, children } = props;
   const values = useImageValues(value);
-  const most = values === null ? 1 : largest(values) || 1;
+  const most = values === null || isOfShares(value) ? 1 : largest(values) || 1;
   return (
     <div class="nbg-bend-elements" style={{ height: px(CELL.height), gap: px(CELL.gap) }}>
       {row.map((channel) => {
         const number = values?.[channel] ?? 0;
-        const share = Number.isFinite(number) ? Math.abs(number) / most : 1;
+        const share = Number.isFinite(number) ? Math.min(1, Math.abs(number) / most) : 1;
         return (
           <span key={channel} class="nbg-bend-element" style={{ width: px(width) }}>
             {values === null ? "…" : short(number)}

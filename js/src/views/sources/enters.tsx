@@ -3,6 +3,7 @@ import { short } from "../../format.ts";
 import { contents, displayOf, imageShape } from "../../network/display.ts";
 import type { Input } from "../../plan.ts";
 import { useStatistics, useViews } from "../context.ts";
+import { ImageRange } from "../image_range.tsx";
 import { Picture } from "../picture.tsx";
 
 /** CSS pixels of its picture. */
@@ -31,6 +32,11 @@ export function Enters({ input }: { input: Input }) {
         {imageShape(last)} {input.dtype}
         {!displayOf(value).image && `, ${contents(value)}`}
       </p>
+      {displayOf(value).image && (
+        <p class="nbg-second">
+          shown in <ImageRange value={value} />
+        </p>
+      )}
       {all && (
         <p class="nbg-second nbg-enters-numbers">
           <span>
