@@ -52,7 +52,8 @@ def both(
         if not isinstance(limits, str):
             mode = {"mode": "fixed", "low": limits[0], "high": limits[1]}
         if drawn in ("grey", "rgb"):
-            low, high = pictures.image_limits(values[value.key][one.get("example", 0)])
+            maps = pictures.shown_as(value, values[value.key], one.get("example", 0))
+            low, high = limits if isinstance(limits, tuple) else pictures.image_limits(value, maps)
             mode = {"mode": "fixed", "low": float(low), "high": float(high)}
         mode["symmetric"] = one.get("symmetric", False)
         jobs.append(
@@ -76,7 +77,7 @@ def both(
         picture = pictures.picture(
             known[one["key"]],
             values[one["key"]],
-            color_range=one.get("range", "layer"),
+            color_range=one.get("range"),
             **own,
         )
         found.append((canvas[..., :3], canvas[..., 3], np.asarray(picture)))

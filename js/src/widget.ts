@@ -5,7 +5,6 @@ import type { AnyModel, InitializeProps, RenderProps } from "@anywidget/types";
 import { batch, effect, type Signal } from "@preact/signals";
 import { CommClient } from "./comm/client.ts";
 import { COLOR_RANGES, COLORMAPS } from "./messages.ts";
-import type { ImageChoice } from "./network/image_range.ts";
 import type { Source } from "./source.ts";
 import type { Moment } from "./state/edits.ts";
 import type { ViewerState } from "./state.ts";
@@ -145,7 +144,7 @@ function open(model: AnyModel): Opened {
     follow(model, "colormap", oneOf(COLORMAPS, state.colormap)),
     follow(model, "color_range", oneOf(COLOR_RANGES, state.range)),
     follow(model, "image_ranges", (value) => {
-      state.imageRanges.value = (value ?? {}) as Readonly<Record<string, ImageChoice>>;
+      state.imageRanges.value = (value ?? {}) as typeof state.imageRanges.value;
     }),
     effect(() => tell(model, "_source", { source: state.source.value, turn: sourceTurn })),
     effect(() => tell(model, "_training", { training: state.training.value, turn: trainingTurn })),

@@ -13,7 +13,6 @@ import { parsePlan } from "../gl/format.ts";
 import { needed } from "../gl/needed.ts";
 import { type Picture, PlanError, type Progress } from "../gl/types.ts";
 import { COLOR_RANGES, COLORMAPS, type Exported, VIEWS } from "../messages.ts";
-import type { ImageChoice } from "../network/image_range.ts";
 import type { Input, PlanHeader } from "../plan.ts";
 import type { Source } from "../source.ts";
 import { attachSources } from "../sources/offer.ts";
@@ -95,9 +94,9 @@ export class PageClient {
     this.state.status.value = says.opening();
     const { state } = this;
     const { view, selected, colormap, color_range, symmetric, example, classes } = exported;
-    state.imageRanges.value = exported.image_ranges as Readonly<Record<string, ImageChoice>>;
     state.colormap.value = COLORMAPS.find((one) => one === colormap) ?? "signed";
     state.range.value = COLOR_RANGES.find((one) => one === color_range) ?? "layer";
+    state.imageRanges.value = exported.image_ranges as typeof state.imageRanges.value;
     state.symmetric.value = symmetric;
     state.example.value = example;
     state.classes.value = classes;

@@ -2,7 +2,6 @@
 import { type Signal, signal } from "@preact/signals";
 import type { ColorMapName } from "../gl/types.ts";
 import type { COLOR_RANGES } from "../messages.ts";
-import type { ImageChoice } from "../network/image_range.ts";
 
 /** Whose limits the colour map has: each channel its own, the layer's for all, or those the layer had when "fixed" was chosen. */
 export type RangeMode = (typeof COLOR_RANGES)[number];
@@ -11,6 +10,9 @@ export interface ColorLimits {
   readonly low: number;
   readonly high: number;
 }
+
+/** What a reader chose for a picture: the least and greatest of its own numbers, or two numbers. */
+export type ImageChoice = "layer" | readonly [low: number, high: number];
 
 export interface ColorState {
   readonly colormap: Signal<ColorMapName>;

@@ -2,7 +2,6 @@
 
 import { short } from "../format.ts";
 import { classText } from "../network/classes.ts";
-import { isOfShares } from "../network/image_range.ts";
 import type { Value } from "../plan.ts";
 import {
   type Hover,
@@ -13,6 +12,7 @@ import {
   useValues,
   useViews,
 } from "./context.ts";
+import { isOfShares } from "./image_ends.ts";
 import { largest, px, rank } from "./layout.ts";
 
 /** The shown image's elements of a value. */

@@ -1,9 +1,10 @@
 // What black and white of an image are, as a control, and how many of its numbers lie beyond.
 import { fixed, full, short } from "../format.ts";
 import { displayOf } from "../network/display.ts";
-import { type ImageChoice, imageEnds } from "../network/image_range.ts";
 import { IMAGE_RANGES, type Value } from "../plan.ts";
+import type { ImageChoice } from "../state/colors.ts";
 import { useClipped, useStatistics, useViews } from "./context.ts";
+import { imageEnds } from "./image_ends.ts";
 import { useRange } from "./maps.tsx";
 
 /** "0 to 1", "−0.06 to 1.16". */

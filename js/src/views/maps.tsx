@@ -5,9 +5,10 @@ import { clippedBeyond } from "../gl/clipping.ts";
 import { originalOf } from "../gl/derived.ts";
 import type { ColorMapName, Range, Summary } from "../gl/types.ts";
 import { displayOf, frameOf } from "../network/display.ts";
-import { type ImageEnds, imageEnds, knownEnds } from "../network/image_range.ts";
 import type { Value } from "../plan.ts";
+import type { ColorLimits } from "../state/colors.ts";
 import { imageOf, placeOf, useStatistics, useViews } from "./context.ts";
+import { imageEnds, knownEnds } from "./image_ends.ts";
 import type * as kinds from "./kinds/room.ts";
 import { type Mosaic, px, tileSide } from "./layout.ts";
 import type { Drawing } from "./painter.ts";
@@ -288,7 +289,7 @@ export function useRange(value: Value): Range {
 }
 
 /** The range that two pictures of a value share: as the value's own, but for the least and greatest of `both`. */
-export function useSharedEnds(value: Value | null, both: ImageEnds | null): ImageEnds | null {
+export function useSharedEnds(value: Value | null, both: ColorLimits | null): ColorLimits | null {
   const { state } = useViews();
   const summary = useStatistics(value)?.layer;
   if (value === null || summary === undefined) return both;

@@ -1,9 +1,9 @@
 // A vector's elements as rows: number, bar, value; each can be chosen.
 import { exact, short } from "../../format.ts";
-import { isOfShares } from "../../network/image_range.ts";
 import type { Value } from "../../plan.ts";
 import { NotFinite, useImageValues } from "../bars.tsx";
 import { useViews } from "../context.ts";
+import { isOfShares } from "../image_ends.ts";
 import { largest } from "../layout.ts";
 
 const BAR = { width: 72, height: 12 };

@@ -1,9 +1,10 @@
 // What a network makes of the examples that are watched: pictures, classes, or numbers.
 import { reducedHere, summary } from "../../gl/summary.ts";
-import { type ImageChoice, type ImageEnds, imageEnds } from "../../network/image_range.ts";
 import type { Value } from "../../plan.ts";
+import type { ColorLimits, ImageChoice } from "../../state/colors.ts";
 import type { Examples } from "../../state/training.ts";
 import type { Course } from "../../training.ts";
+import { imageEnds } from "../image_ends.ts";
 
 /** A picture's size, if an array of this shape is one. */
 export interface Frame {
@@ -50,7 +51,7 @@ export function lightOf(
   values: Float32Array,
   value: Pick<Value, "limits">,
   choice: ImageChoice | undefined,
-): ImageEnds {
+): ColorLimits {
   const nchw = [1, 1, 1, values.length] as const;
   return imageEnds(value, summary(reducedHere(values, nchw, 0)), choice) ?? { low: 0, high: 1 };
 }

@@ -1,10 +1,11 @@
 // The row of a checkpoint's predictions: what it makes of each example.
 import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { exact, percent, short } from "../../format.ts";
-import { type ImageEnds, isOfShares } from "../../network/image_range.ts";
 import type { Value } from "../../plan.ts";
+import type { ColorLimits } from "../../state/colors.ts";
 import type { Examples } from "../../state/training.ts";
 import { useViews } from "../context.ts";
+import { isOfShares } from "../image_ends.ts";
 import { px } from "../layout.ts";
 import {
   type Frame,
@@ -45,7 +46,7 @@ const part = (values: Float32Array, k: number, size: number): Float32Array =>
   values.subarray(k * size, (k + 1) * size);
 
 /** Black and white of pictures that are of one of the network's values. */
-function useLight(values: Float32Array, of: Value | undefined): ImageEnds {
+function useLight(values: Float32Array, of: Value | undefined): ColorLimits {
   const choice = useViews().state.imageRanges.value[of?.key ?? ""];
   return useMemo(() => lightOf(values, of ?? UNLIMITED, choice), [values, of, choice]);
 }

@@ -1,29 +1,22 @@
 // Black and white of a picture: what the network says, or its numbers; as image_limits in pictures.py has it.
 import type { Summary } from "../gl/types.ts";
 import { IMAGE_RANGES, type Value } from "../plan.ts";
-
-export interface ImageEnds {
-  readonly low: number;
-  readonly high: number;
-}
-
-/** What a reader chose for a picture: the least and greatest of its own numbers, or two numbers. */
-export type ImageChoice = "layer" | readonly [low: number, high: number];
+import type { ColorLimits, ImageChoice } from "../state/colors.ts";
 
 /** Noise may leave the range by a quarter of it, and what is but a little above 1 isn't of bytes. */
 const [SLACK, BULK, BYTES_FROM] = [0.25, 0.5, 16];
 
 /** The limits that the network says a value has; null where it doesn't. */
-export function knownEnds({ limits: [low, high] }: Pick<Value, "limits">): ImageEnds | null {
+export function knownEnds({ limits: [low, high] }: Pick<Value, "limits">): ColorLimits | null {
   return low === null || high === null ? null : { low, high };
 }
 
 /** The range that a picture's numbers are likely to be of; null for its own. */
-function likelyEnds({ min, max, mean, std }: Summary): ImageEnds | null {
+function likelyEnds({ min, max, mean, std }: Summary): ColorLimits | null {
   const [unit, signed, bytes] = IMAGE_RANGES.map(([low, high]) => ({ low, high })) as [
-    ImageEnds,
-    ImageEnds,
-    ImageEnds,
+    ColorLimits,
+    ColorLimits,
+    ColorLimits,
   ];
   const slack = SLACK * bytes.high;
   if (min >= -SLACK && max <= 1 + SLACK) return unit;
@@ -37,7 +30,7 @@ export function imageEnds(
   value: Pick<Value, "limits">,
   summary: Summary | undefined,
   choice: ImageChoice | undefined,
-): ImageEnds | null {
+): ColorLimits | null {
   if (choice !== undefined && choice !== "layer") return { low: choice[0], high: choice[1] };
   const known = choice === undefined ? knownEnds(value) : null;
   if (known !== null) return known;
