@@ -122,11 +122,14 @@ function App() {
   root.dataset.theme = theme.value;
   root.dataset.phase = state.status.value.phase;
   const height = state.presenting.value ? null : state.height.value;
+  // All of the viewer, bar and status line too: its content scrolls, and all of it where these alone take more.
+  root.style.maxHeight = height === null ? "" : px(height);
+  root.toggleAttribute("data-limited", height !== null);
   return (
     <>
       <Bar network={now} />
       <Fed part="Drawer" />
-      <main class="nbg-content" style={height === null ? {} : { maxHeight: px(height) }}>
+      <main class="nbg-content">
         {now !== null && width.value > 0 && <Content />}
         <Message />
         <Keys />

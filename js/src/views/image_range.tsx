@@ -43,40 +43,34 @@ function RangeSelect({ value }: { value: Value }) {
       word === "" ? undefined : word === "layer" ? "layer" : (JSON.parse(word) as [number, number]);
     state.imageRanges.value = chosen === undefined ? others : { ...others, [value.key]: chosen };
   };
-  const own =
+  const own: readonly [number, number] | null =
     summary !== undefined && summary.min < summary.max ? [summary.min, summary.max] : null;
-  const words = usual === null ? "" : `, ${endsText(usual.low, usual.high)}`;
+  const isKnown = low !== undefined && high !== undefined;
   return (
-    <select
+    <label
       class="nbg-image-range"
-      aria-label={`What black and white of ${value.key} are`}
-      title="What black and white are; what lies beyond is clipped, and marked with dots"
-      value={choice === undefined ? "" : choice === "layer" ? "layer" : JSON.stringify(choice)}
-      onChange={(event) => choose(event.currentTarget.value)}
+      title="What black and white are; numbers beyond are clipped, and marked with dots"
     >
-      <option value="">
-        {choice === undefined && usual !== null
-          ? endsText(usual.low, usual.high)
-          : `As usual${words}`}
-      </option>
-      {known
-        .filter((ends) => choice !== undefined || `${ends}` !== `${[usual?.low, usual?.high]}`)
-        .map(([from, to]) => (
+      <span aria-hidden="true">{isKnown ? endsText(low, high) : "…"}</span>
+      <select
+        aria-label={`What black and white of ${value.key} are`}
+        value={choice === undefined ? "" : choice === "layer" ? "layer" : JSON.stringify(choice)}
+        onChange={(event) => choose(event.currentTarget.value)}
+      >
+        <option value="">
+          {usual === null ? "As usual" : `As usual, ${endsText(usual.low, usual.high)}`}
+        </option>
+        {known.map(([from, to]) => (
           <option key={`${from} ${to}`} value={JSON.stringify([from, to])}>
             {endsText(from, to)}
           </option>
         ))}
-      <option value="layer">
-        {choice === "layer" && low !== undefined && high !== undefined
-          ? `Its own, ${endsText(low, high)}`
-          : "Its own least and greatest"}
-      </option>
-      {own !== null && JSON.stringify(own) !== JSON.stringify(held) && (
-        <option
-          value={JSON.stringify(own)}
-        >{`Held at ${endsText(own[0] ?? 0, own[1] ?? 1)}`}</option>
-      )}
-    </select>
+        <option value="layer">Its own least and greatest number</option>
+        {own !== null && JSON.stringify(own) !== JSON.stringify(held) && (
+          <option value={JSON.stringify(own)}>{`Held at ${endsText(...own)}`}</option>
+        )}
+      </select>
+    </label>
   );
 }
 
