@@ -183,6 +183,10 @@ def test_bars_behind_a_softmax_go_from_0_to_1_in_each_view(show: Show, width: in
     assert lengths(page.locator(".nbg-main svg[data-bars='3']")) == pytest.approx(
         list(shares), abs=0.01
     )
+    thumb = page.locator("[data-thumb='output'] rect")
+    side = float(page.locator("[data-thumb='output']").get_attribute("width") or 0)
+    found = [float(one.get_attribute("width") or 0) / side for one in thumb.all()]
+    assert found == pytest.approx(list(shares), abs=0.01)
     rows = page.locator(".nbg-element rect:not([class*=zero])")
     found = [float(one.get_attribute("width") or 0) / 72 for one in rows.all()]
     assert found == pytest.approx(list(shares), abs=0.01)

@@ -281,7 +281,7 @@ def image(maps: Floats, limits: Sequence[Limits], scale: int = 1, *, marks: bool
     if marks and (above | below).any():
         pixels = pixels.copy()
         y, x = np.indices(pixels.shape[:2])
-        dots = (y % 2 == 0) & ((x + y) % 4 == 0)
+        dots = (y % 4 == 0) & ((x + y // 2) % 4 == 0)
         pixels[dots & enlarged(below, scale)] = WHITE
         pixels[dots & enlarged(above, scale)] = BLACK
     flaws = np.where(np.isnan(maps).any(0), np.nan, np.where(np.isinf(maps).any(0), np.inf, 0))

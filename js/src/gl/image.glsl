@@ -33,8 +33,8 @@ void main() {
     above = above || v > clipped.y;
   }
   vec2 dot_at = floor(p);
-  float diagonal = (dot_at.x + dot_at.y) * 0.25, line = dot_at.y * 0.5;
-  bool marks = diagonal - floor(diagonal) < 0.125 && line - floor(line) < 0.25;
+  float diagonal = (dot_at.x + dot_at.y * 0.5) * 0.25, line = dot_at.y * 0.25;
+  bool marks = diagonal - floor(diagonal) < 0.125 && line - floor(line) < 0.125;
   if (marks && below) colour = vec3(1.0);
   if (marks && above) colour = vec3(0.0);
   vec2 shade = marked(vec2(-1.0), p, largest);
