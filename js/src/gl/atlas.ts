@@ -18,8 +18,8 @@ export const TABLE_SIDE = 64;
 /** display.glsl's i[3].y. */
 const USES = { signed: 0, spread: 1, symmetric: 2, zero: 3 } as const;
 const MODES = ["channel", "layer", "fixed"] as const;
-/** Channels of what can be drawn as an image, with an alpha that isn't. */
-const PICTURE_CHANNELS: readonly number[] = [1, 3, 4];
+/** Channels of what can be drawn as an image, at most: three colours, and an alpha that isn't. */
+const IMAGE_CHANNELS = 4;
 /** No finite number is clipped. */
 const NEVER = { low: -3.402823466e38, high: 3.402823466e38 };
 
@@ -149,7 +149,7 @@ export function programsFor(values: readonly Value[]): ProgramName[] {
   for (const value of values) {
     const before = isReshaped(value) ? ("reshaped " as const) : "";
     names.add(`${before}${OWN[value.form]}`);
-    if (PICTURE_CHANNELS.includes(value.nchw[1])) names.add(`${before}image`);
+    if (value.nchw[1] <= IMAGE_CHANNELS) names.add(`${before}image`);
     if (before) names.add("reshaped means").add("reshaped each");
   }
   return [...names];
