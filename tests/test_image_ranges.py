@@ -107,6 +107,7 @@ def test_each_of_two_that_are_compared_has_its_own_range() -> None:
         (255 * X, (0, 255)),
         (X + np.random.default_rng(1).normal(0, 0.05, X.shape), (0, 1)),
         (X + np.random.default_rng(1).normal(0, 0.4, X.shape), (0, 1)),
+        (np.where(X > 0.8, X, 0) + np.random.default_rng(1).normal(0, 0.05, X.shape), (0, 1)),
         (np.zeros_like(X), (0, 1)),
         (1000 * X - 500, None),
         ((X - 0.45) / 0.22, None),
@@ -165,6 +166,8 @@ def test_one_channel_of_a_picture_is_shown_in_the_pictures_range() -> None:
         for channel in range(3):
             alone = np.asarray(session.picture("output", channel))
             np.testing.assert_array_equal(alone[..., 0], whole[..., channel])
+            expected = 255 * session.read("output")[0, channel]
+            assert np.abs(alone[..., 0] - expected).max() <= 1
 
 
 def test_a_range_that_is_asked_for_holds_for_the_whole_picture() -> None:
