@@ -125,8 +125,10 @@ def types(model: type = plan.Header) -> str:
         "ALIGN": plan.ALIGN,
         "UNIFORM_BYTES": plan.UNIFORM_BYTES,
         "TEXEL_BYTES": plan.TEXEL_BYTES,
+        "CLIPPED": plan.CLIPPED,
     }
     parts = [TOP, "".join(f"export const {k} = {json.dumps(v)};\n" for k, v in constants.items())]
+    parts[-1] += f"export const IMAGE_RANGES = {json.dumps(plan.IMAGE_RANGES)} as const;\n"
     parts += [_interface(name, record) for name, record in records.items()]
     parts += [KIND, _table(records)]
     return "\n".join(parts)

@@ -118,6 +118,30 @@ def test_the_drawer_shows_the_film_or_on_a_software_renderer_what_went_in(
     assert np.abs(sourced.tensor[0, 0] - expected).max() <= 1.01 / 255
 
 
+def test_what_enters_the_network_follows_the_camera_or_says_that_it_is_paused(show: Show) -> None:
+    sourced = opened(show)
+    page = sourced.page
+    start(sourced)
+    entering = page.locator(".nbg-enters canvas")
+    heading = page.locator(".nbg-enters h3")
+    expect(heading).to_have_text("Enters the network")
+    # Chromium's own camera moves all the while.
+    for _ in range(3):
+        before = entering.evaluate("(canvas) => canvas.toDataURL()")
+        page.wait_for_function(
+            "a => document.querySelector('.nbg-enters canvas').toDataURL() !== a", arg=before
+        )
+        expect(heading).to_have_text("Enters the network")
+    pause(page)
+    expect(heading).to_have_text("Enters the network · paused")
+    sourced.views.quiet()
+    scale = pixels(entering).shape[0] // 20
+    shown = pixels(entering)[::scale, ::scale, 0]
+    assert np.abs(shown / 255 - sourced.tensor[0, 0]).max() <= 1.01 / 255
+    page.get_by_role("button", name="Let the source go on").click()
+    expect(heading).to_have_text("Enters the network")
+
+
 def test_frames_are_dropped_and_never_queued_and_python_hears_ten_a_second(show: Show) -> None:
     sourced = opened(show)
     page = sourced.page

@@ -155,6 +155,37 @@ def test_a_sheet_has_the_maps_of_each_picture(folder: Path, tmp_path: Path) -> N
     assert orange[:half].any() and not orange[half:].any()  # and of a ReLU none below
 
 
+def test_pictures_in_a_sheet_have_the_range_that_is_asked_for(folder: Path, tmp_path: Path) -> None:
+    nodes = [node("Mul", ["x", "by"], ["y"])]
+    made = model_of(nodes, {"x": (1, 3, 8, 10)}, ["y"], constants={"by": np.float32([0.4])})
+    onnx.save(made, tmp_path / "dark.onnx")
+    x = 0.4 * pixels(folder, "a.png")[0].transpose(1, 2, 0)
+
+    def picture(*arguments: str) -> np.ndarray:
+        out = tmp_path / "maps.png"
+        run = nbglcnn("run", tmp_path / "dark.onnx", folder / "a.png", *arguments, "--out", out)
+        assert run.returncode == 0, run.stderr
+        sheet = np.asarray(Image.open(out).convert("RGB"), float)
+        return sheet[18:][: 32 * 8 : 32, 16:][:, : 32 * 10 : 32]
+
+    for arguments, (low, high) in (
+        ((), (0.0, 1.0)),
+        (("--range", "own"), (x.min(), x.max())),
+        (("--range=-1,1",), (-1.0, 1.0)),
+        (("--range", "0.1,0.3"), (0.1, 0.3)),
+    ):
+        found = picture(*arguments)
+        expected = np.clip((x - low) / (high - low), 0, 1) * 255
+        dots = ((x < low - 1e-3) | (x > high + 1e-3)).any(2, keepdims=True)
+        assert np.abs(np.where(dots, 0, found - expected)).max() <= 1.5
+        assert dots.any() == (high - low < 0.25)
+    wrong = nbglcnn("run", tmp_path / "dark.onnx", folder / "a.png", "--range", "1,0")
+    assert wrong.returncode != 0
+    assert "'1,0' is no range: give black and white, as --range=-1,1, or --range=own" in (
+        wrong.stderr
+    )
+
+
 def test_pictures_of_another_size_are_resized_when_that_is_asked_for(
     folder: Path, tmp_path: Path
 ) -> None:

@@ -356,6 +356,51 @@ def test_it_ends_where_it_was_told_to(offline: Callable[..., Page], tmp_path: Pa
     np.testing.assert_allclose(array(page, "page.losses"), right.losses, rtol=1e-4)
 
 
+NOW = """() => [...document.querySelectorAll('.nbg-checkpoint-now canvas')].map(
+  (canvas) => canvas.toDataURL())"""
+LAST = """() => [...document.querySelectorAll(
+  '.nbg-checkpoint-rows > :last-child canvas')].map((canvas) => canvas.toDataURL())"""
+
+
+@pytest.mark.parametrize("how", ["train", "step"])
+def test_what_was_out_of_sight_while_it_trained_shows_the_last_step(
+    offline: Callable[..., Page], tmp_path: Path, how: str
+) -> None:
+    train = {**TRAIN, **({"steps": 6} if how == "train" else {})}
+    path = tmp_path / "a.html"
+    nbglcnn.export_html(network(), FLOATS[:2], path, train=train)
+    page = offline(path)
+    opened(page)
+    told(page, "page.step(1)")
+    page.get_by_label("Layer of the checkpoints").select_option(index=0)
+    first = page.evaluate(NOW)
+    page.evaluate("() => { document.body.style.paddingTop = '9000px'; scrollTo(0, 0); }")
+    page.wait_for_function(
+        "() => document.querySelector('.nbglcnn').getBoundingClientRect().y > 5e3"
+    )
+    told(page, "page.train()" if how == "train" else "page.step(5)")
+    phase = "stopped" if how == "train" else "paused"
+    expect(page.locator(f".nbg-train[data-phase={phase}]")).to_have_count(1)
+    assert told(page, "page.losses.length") == 6
+    learned = array(page, "page.read('0.weight')")
+    page.evaluate("() => { document.body.style.paddingTop = '0'; }")
+    page.locator(".nbg-checkpoint-now").scroll_into_view_if_needed()
+    last = page.evaluate(LAST)
+    eventually(page, lambda: _same(page.evaluate(NOW), last))
+    assert len(last) > 1 and page.evaluate(NOW) != first
+    expect(page.locator(".nbg-checkpoint-now .nbg-answer")).not_to_have_count(0)
+    # Its gradients too, and how far the last step went.
+    captions = page.locator(".nbg-learning figcaption").all_inner_texts()
+    gradient = [text for text in captions if text.startswith("gradient")]
+    assert gradient and not any("all 0" in text for text in gradient)
+    expect(page.locator("[data-line=ratios]")).to_be_visible()
+    assert np.isfinite(learned).all()
+
+
+def _same(a: list[str], b: list[str]) -> None:
+    assert a == b
+
+
 def test_a_device_of_16_bits_says_why_it_cannot_train_and_shows_the_rest(
     offline: Callable[..., Page], written: Mapping[str, Path]
 ) -> None:

@@ -39,7 +39,7 @@ MAY_IMPORT = {
     "classes": set(),
     "datasets": set(),
     "colors": set(),
-    "bars": {"colors"},
+    "bars": {"colors", "plan_layers"},
     "pictures": {"bars", "colors", "graph", "plan"},
     "layout": set(),
     "arrays": set(),
@@ -64,14 +64,15 @@ MAY_IMPORT = {
     "composites": {"graph", "ops", "plan"},
     "fields": {"graph", "ops", "plan"},
     "forms": {"fields", "graph", "layout", "ops", "plan"},
+    "limits": {"graph", "ops", "plan"},
     "layers": {"fields", "graph", "moves", "ops", "picture_layout", "plan", "composites"},
     "moves": {"graph", "ops", "plan"},
     "sections": {"graph", "plan"},
     "shapes": {"graph", "ops"},
     "reuse": {"builder", "plan"},
     "lower": COMPILER
-    | {"fields", "forms", "fusion", "layers", "picture_layout", "positions", "reuse", "sections"}
-    | {"shapes"},
+    | {"fields", "forms", "fusion", "layers", "limits", "picture_layout", "positions", "reuse"}
+    | {"sections", "shapes"},
     "autodiff": COMPILER | {"shapes"},
     "unfolding": {"graph"},
     # Loads, compiles and runs.

@@ -52,7 +52,8 @@ def both(
         if not isinstance(limits, str):
             mode = {"mode": "fixed", "low": limits[0], "high": limits[1]}
         if drawn in ("grey", "rgb"):
-            low, high = pictures.image_limits(values[value.key][one.get("example", 0)])
+            maps = pictures.shown_as(value, values[value.key], one.get("example", 0))
+            low, high = limits if isinstance(limits, tuple) else pictures.image_limits(value, maps)
             mode = {"mode": "fixed", "low": float(low), "high": float(high)}
         mode["symmetric"] = one.get("symmetric", False)
         jobs.append(
@@ -76,7 +77,7 @@ def both(
         picture = pictures.picture(
             known[one["key"]],
             values[one["key"]],
-            color_range=one.get("range", "layer"),
+            color_range=one.get("range"),
             **own,
         )
         found.append((canvas[..., :3], canvas[..., 3], np.asarray(picture)))
@@ -149,6 +150,40 @@ def test_what_is_no_number_is_marked_as_in_the_page(gl: GlPage) -> None:
         assert (python == (255, 0, 255)).all(-1).any()
 
 
+class Bright(nn.Module):
+    """Pictures in colour and in grey with numbers far and slightly beyond 0 and 1, and flaws."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return x * 1.5 - 0.25, x[:, :1] * 1.004 - 0.002, torch.tanh(3 * x - 1.5)
+
+
+@pytest.mark.parametrize("flawed", [False, True])
+@pytest.mark.parametrize("example", [0, 2])
+def test_what_a_picture_clips_is_marked_as_in_the_page(
+    gl: GlPage, example: int, flawed: bool
+) -> None:
+    x = np.random.default_rng(3).random((3, 3, 13, 18)).astype(np.float32)
+    x[example, :, 2, 3:9] = [[1.0], [0.5], [0.0]]
+    if flawed:
+        x[example, 0, 5, 6], x[example, 1, 7, 8], x[example, 2, 7, 9] = np.nan, np.inf, -np.inf
+    plan = nbglcnn.compile(Bright().eval(), x)
+    colour, grey, signed = plan.header.outputs
+    asked: list[dict[str, Any]] = [
+        {"key": colour},
+        {"key": colour, "scale": 5},
+        {"key": colour, "scale": 2, "range": (0.25, 0.75)},
+        {"key": grey, "scale": 4},
+        {"key": grey, "scale": 3, "range": (0.4, 0.6)},
+        {"key": signed, "scale": 2},
+        {"key": "x", "scale": 2},
+        {"key": "x", "range": (0.5, 2.0), "scale": 3},
+    ]
+    asked = [{"example": example, **one} for one in asked]
+    for page, opacity, python in both(gl, plan, [x], asked):
+        equal(page, opacity, python, "light")
+        assert not flawed or (python == (255, 0, 255)).all(-1).any()
+
+
 def test_the_pages_tiles_are_those_of_the_picture(show: Callable[..., Views]) -> None:
     x = inputs(3)
     plan = nbglcnn.compile(autoencoder(3), x)
@@ -200,6 +235,14 @@ def test_a_viewers_picture_is_as_its_page_stands() -> None:
         assert other.size == session.picture("decoder.0", example=0, theme="dark").size
         viewer.color_range = "fixed"
         assert viewer.picture("input").size == (18, 22)
+        for chosen, color_range in (("layer", "layer"), ((0.2, 0.4), (0.2, 0.4))):
+            viewer.image_ranges = {"input": chosen}
+            mine = np.asarray(viewer.picture("input"))
+            expected = session.picture("input", example=1, color_range=color_range)
+            np.testing.assert_array_equal(mine, np.asarray(expected))
+        viewer.image_ranges = {}
+        usual = np.asarray(session.picture("input", example=1))
+        np.testing.assert_array_equal(np.asarray(viewer.picture("input")), usual)
     viewer.close()
 
 

@@ -55,6 +55,13 @@ def test_colours_and_their_range_go_both_ways(notebook: Notebook, view: Locator)
     expect(view.get_by_label("Colour")).to_have_value("magma")
     button = view.get_by_role("button", name="Channel", exact=True)
     expect(button).to_have_attribute("aria-pressed", "true")
+    notebook.run("viewer.image_ranges = {'output': (-1, 2)}")
+    view.get_by_role("tab", name="Network").click()
+    chosen = view.get_by_label("What black and white of output are")
+    expect(chosen).to_have_value("[-1,2]")
+    chosen.select_option("layer")
+    notebook.until("viewer.image_ranges == {'output': 'layer'}")
+    view.get_by_role("tab", name="Layer").click()
     for wrong in (
         "colormap = 'jet'",
         "color_range = 'global'",

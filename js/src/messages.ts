@@ -413,6 +413,7 @@ export interface Exported {
   readonly selected: Readonly<Record<string, unknown>> | null;
   readonly colormap: string;
   readonly color_range: string;
+  readonly image_ranges: Readonly<Record<string, unknown>>;
   readonly symmetric: boolean;
   readonly example: number;
   readonly classes: readonly string[];

@@ -6,6 +6,8 @@ export const MAGIC = "NBGLCNN2";
 export const ALIGN = 256;
 export const UNIFORM_BYTES = 512;
 export const TEXEL_BYTES = {"rgba32f": 16, "rgba16f": 8};
+export const CLIPPED = 0.00196078431372549;
+export const IMAGE_RANGES = [[0.0, 1.0], [-1.0, 1.0], [0.0, 255.0]] as const;
 
 /**
  * Everything of a Plan but its blobs: what TypeScript's `PlanHeader` is generated from.
@@ -174,7 +176,9 @@ export interface Input {
  * order but maybe in another nchw, and `words` the same as the 16 integers of GLSL's `struct
  * Layout`; `layer` is the first of the Plan's layers that gives this very value (-1: it is an
  * input's), so that a module has its last one's. `form` says what it is; `tokens` are the Header's
- * that the rows and the columns of attention weights are (-1: not known). An edit of the value is
+ * that the rows and the columns of attention weights are (-1: not known); `limits` are the numbers
+ * between which it lies by the network's own account, or black and white of a picture (None where
+ * only its numbers tell). An edit of the value is
  * run behind pass number `after` (-1: before all passes; -2: the value cannot be edited). `source`
  * is the value in the same texture that it is another name or a view of (-1: none): what is edited
  * there is edited here. Edits of the value `edited_as` ("": none) run here too, but for arrays
@@ -193,6 +197,7 @@ export interface Value {
   readonly layer: number;
   readonly form: "attention" | "classes" | "maps" | "signal";
   readonly tokens: readonly [number, number];
+  readonly limits: readonly [number | null, number | null];
   readonly after: number;
   readonly source: number;
   readonly edited_as: string;
@@ -432,7 +437,7 @@ export const RECORDS: ReadonlyMap<string, Fields> = new Map<string, Fields>([
   ["Weight", {"texture": "integer", "hash": "string", "recipe": {"record": "Recipe"}}],
   ["Recipe", {"packer": "string", "sources": {"list": "string"}, "arguments": {"map": "any"}}],
   ["Input", {"key": "string", "shape": {"list": "integer"}, "dtype": "string", "staging": "integer", "step": {"record": "Pass"}, "places": {"list": "integer"}, "layer": "integer", "fit": {"oneOf": ["", "crop", "letterbox", "stretch"]}, "share": "number", "resampled": "boolean", "layout": {"oneOf": ["NCHW", "NHWC"]}, "training": "boolean"}],
-  ["Value", {"key": "string", "kind": {"oneOf": ["input", "layer", "module", "output", "parameter", "training"]}, "shape": {"list": "integer"}, "nchw": {"tuple": ["integer", "integer", "integer", "integer"]}, "dtype": "string", "texture": "integer", "layout": {"record": "Layout"}, "words": {"list": "integer"}, "read": {"record": "Read"}, "layer": "integer", "form": {"oneOf": ["attention", "classes", "maps", "signal"]}, "tokens": {"tuple": ["integer", "integer"]}, "after": "integer", "source": "integer", "edited_as": "string"}],
+  ["Value", {"key": "string", "kind": {"oneOf": ["input", "layer", "module", "output", "parameter", "training"]}, "shape": {"list": "integer"}, "nchw": {"tuple": ["integer", "integer", "integer", "integer"]}, "dtype": "string", "texture": "integer", "layout": {"record": "Layout"}, "words": {"list": "integer"}, "read": {"record": "Read"}, "layer": "integer", "form": {"oneOf": ["attention", "classes", "maps", "signal"]}, "tokens": {"tuple": ["integer", "integer"]}, "limits": {"tuple": ["any", "any"]}, "after": "integer", "source": "integer", "edited_as": "string"}],
   ["Layout", {"nchw": {"tuple": ["integer", "integer", "integer", "integer"]}, "block": {"tuple": ["integer", "integer", "integer"]}, "phases": {"tuple": ["integer", "integer"]}, "side": "integer"}],
   ["Read", {"step": {"record": "Pass"}, "count": "integer"}],
   ["Layer", {"name": "string", "operator": "string", "module": "string", "attributes": {"map": "any"}, "input_shapes": {"list": {"list": "integer"}}, "output_shape": {"list": "integer"}, "parameters": "integer", "shared": "integer", "macs": "integer", "bytes": "integer", "description": "string", "inputs": {"list": "string"}, "operators": {"list": "string"}, "operands": {"list": {"record": "Operand"}}, "window": {"record": "Window"}, "places": {"list": "integer"}, "reads": {"list": {"tuple": ["integer", "integer", "integer"]}}, "role": {"oneOf": ["alias", "follows", "head", "leads", "merges", "resamples"]}, "short": "string", "explains": {"oneOf": ["batch norm", "chosen", "concatenation", "convolution", "elementwise", "group norm", "layer norm", "log softmax", "matrix", "max pool", "mean pool", "moved", "nothing", "padding", "pointwise", "resampling", "response", "same", "slope", "softmax", "sum", "sum pool", "transposed convolution"]}, "composite": "boolean", "formula": "string", "bounds": {"tuple": ["any", "any"]}, "type": "string", "label": "string", "python": "string", "made": {"list": "integer"}, "moves": {"list": {"record": "Move"}}}],

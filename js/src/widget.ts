@@ -143,10 +143,14 @@ function open(model: AnyModel): Opened {
     follow(model, "view", take),
     follow(model, "colormap", oneOf(COLORMAPS, state.colormap)),
     follow(model, "color_range", oneOf(COLOR_RANGES, state.range)),
+    follow(model, "image_ranges", (value) => {
+      state.imageRanges.value = (value ?? {}) as typeof state.imageRanges.value;
+    }),
     effect(() => tell(model, "_source", { source: state.source.value, turn: sourceTurn })),
     effect(() => tell(model, "_training", { training: state.training.value, turn: trainingTurn })),
     effect(() => tell(model, "colormap", state.colormap.value)),
     effect(() => tell(model, "color_range", state.range.value)),
+    effect(() => tell(model, "image_ranges", state.imageRanges.value)),
     effect(() => tell(model, "example", state.example.value)),
     effect(() => tell(model, "symmetric", state.symmetric.value)),
     effect(() => tell(model, "presenting", state.presenting.value)),

@@ -37,6 +37,7 @@ export function header(change: (plan: Any) => void = () => undefined): PlanHeade
     layer: -1,
     form: "maps",
     tokens: [-1, -1],
+    limits: [null, null],
     after: -1,
     source: -1,
     edited_as: "",

@@ -124,6 +124,7 @@ function watched(session: Session): Session {
     likeliest: (...given) => asked(session.likeliest(...given)),
     statistics: (key, image) => asked(session.statistics(key, image)),
     histogram: (...given) => asked(session.histogram(...given)),
+    clipped: (...given) => asked(session.clipped(...given)),
   };
 }
 

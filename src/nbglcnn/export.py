@@ -155,6 +155,7 @@ def page(
         "selected": None,
         "colormap": "signed",
         "color_range": "layer",
+        "image_ranges": {},
         "symmetric": False,
         "example": 0,
         **(traits or {}),

@@ -17,22 +17,23 @@ from nbglcnn.bars import bars, number
 from nbglcnn.colors import BACKGROUND, MAGENTA, Colormap, Pixels, Theme, class_colors, texels
 from nbglcnn.errors import InputError, nearest
 from nbglcnn.graph import Array
-from nbglcnn.plan import Value
+from nbglcnn.plan import CLIPPED, IMAGE_RANGES, Value
 
 Drawn = Literal["maps", "curves", "classes", "grey", "rgb", "bars", "number"]
 ColorRange = Literal["layer", "channel"] | tuple[float, float]
+Clipped = tuple[int, int]
 Floats = npt.NDArray[np.float32]
 Limits = tuple[np.float32, np.float32]
 
-BLACK = (0, 0, 0)
+BLACK, WHITE = (0, 0, 0), (255, 255, 255)
 GAP = 1  # pixels between maps, whatever the scale
 MOST_SIDE = 16_384  # pixels of a picture
 BARS_WIDTH, NUMBER_WIDTH = 240, 132
 CURVE = (42, 21)  # width and height of a curve at scale 1, as the page's
 BIG = np.float32(3.0e38)
-# An image keeps the range it was made for; what is but a little above 1 isn't of bytes.
-IMAGE_RANGES = ((0.0, 1.0), (-1.0, 1.0), (0.0, 255.0))
-BYTES_FROM = 16.0
+# Of a picture of which the network says nothing: noise may leave the range by a quarter of it, and
+# what is but a little above 1 isn't of bytes. See image_limits.
+SLACK, BULK, BYTES_FROM = 0.25, 0.5, 16.0
 
 
 def picture(
@@ -42,7 +43,7 @@ def picture(
     channels: int | Sequence[int] | None = None,
     example: int = 0,
     colormap: Colormap = "signed",
-    color_range: ColorRange = "layer",
+    color_range: ColorRange | None = None,
     symmetric: bool = False,
     columns: int | None = None,
     scale: int = 1,
@@ -55,14 +56,25 @@ def picture(
     if drawn == "number":
         return number(float(maps.reshape(-1)[0]), NUMBER_WIDTH * scale, theme)
     if drawn == "bars":
-        return bars(maps.reshape(-1), BARS_WIDTH * scale, theme, chosen=_chosen(value, channels))
+        own = {"chosen": _chosen(value, channels), "limits": value.limits}
+        return bars(maps.reshape(-1), BARS_WIDTH * scale, theme, **own)  # type: ignore[arg-type]
     chosen = _chosen(value, channels)
-    if channels is None and drawn in ("rgb", "classes"):
-        tiles = [image(maps) if drawn == "rgb" else classes(maps)]
-    elif drawn in ("grey", "rgb") and color_range == "layer":
-        tiles = [image(maps[[channel]], of=maps) for channel in chosen]
+    if drawn in ("grey", "rgb"):
+        limits = [
+            image_limits(value, maps) if color_range is None else limits_of(maps, k, color_range)
+            for k in chosen
+        ]
+        whole = channels is None and drawn == "rgb"
+        parts = [(maps, limits)] if whole else [
+            (maps[[k]], [one]) for k, one in zip(chosen, limits, strict=True)
+        ]  # fmt: skip
+        sheet = mosaic([image(*one, scale) for one in parts], columns or 1, BACKGROUND[theme])
+        sheet.info["below"], sheet.info["above"] = clipped(maps[chosen], limits)
+        return sheet
+    if channels is None and drawn == "classes":
+        tiles = [classes(maps)]
     else:
-        limits = [limits_of(maps, channel, color_range) for channel in chosen]
+        limits = [limits_of(maps, channel, color_range or "layer") for channel in chosen]
         if drawn == "curves":
             side = (CURVE[0] * scale, CURVE[1] * scale)
             tiles = [
@@ -104,7 +116,7 @@ def _check(
             f"a map of {value.key} would have {max(value.nchw[2:]) * scale} pixels a side; "
             f"at most {MOST_SIDE} are drawn: give a smaller scale"
         )
-    if color_range not in ("layer", "channel"):
+    if color_range not in (None, "layer", "channel"):
         try:
             low, high = map(float, color_range)
         except (TypeError, ValueError):
@@ -198,22 +210,82 @@ def coloured(
     return marked(enlarged(texels(colormap, theme)[at], scale), values, scale)
 
 
-def image_limits(maps: Floats) -> Limits:
-    """The range that a picture was made for, where its values tell; else its own."""
+def image_limits(value: Value, maps: Floats) -> Limits:
+    """Black and white of a picture: as the network says, else what its numbers are likely to be.
+
+    That is the range of IMAGE_RANGES that holds them, give or take SLACK of a picture with noise;
+    0 and 1 where most of them lie about there, else the least and the greatest of them.
+    """
+    known = value.limits
+    if known[0] is not None and known[1] is not None:
+        return np.float32(known[0]), np.float32(known[1])
     low, high = limits_of(maps, 0, "layer")
-    for least, most in IMAGE_RANGES:
-        if low >= least and high <= most and (most < 255 or high > BYTES_FROM):
-            return np.float32(least), np.float32(most)
-    return low, high
+    unit, signed, of_bytes = IMAGE_RANGES
+    slack = SLACK * of_bytes[1]
+    finite = maps[np.isfinite(maps)].astype(np.float64)
+    mean, std = (finite.mean(), finite.std()) if finite.size else (0.0, 0.0)
+    if low >= -SLACK and high <= 1 + SLACK:
+        found = unit
+    elif low >= signed[0] and high <= signed[1]:
+        found = signed
+    elif BYTES_FROM < high <= of_bytes[1] + slack and low >= -slack:
+        found = of_bytes
+    elif mean - std >= -BULK and mean + std <= 1 + BULK:
+        found = unit
+    else:
+        return low, high
+    return np.float32(found[0]), np.float32(found[1])
 
 
-def image(maps: Floats, of: Floats | None = None) -> Pixels:
-    """A picture in grey or in colour, in the range it was made for, else in that of `of`."""
-    limits = image_limits(maps if of is None else of)
-    planes = [coloured(one, limits, "grey", "light") for one in maps]
+def beyond(limits: Limits) -> tuple[np.float32, np.float32]:
+    """What is less than the first or more than the second is clipped, and marked for it."""
+    low, high = map(float, limits)
+    slack = CLIPPED * (high - low)
+    return np.float32(low - slack), np.float32(high + slack)
+
+
+def clipped(maps: Floats, limits: Sequence[Limits]) -> Clipped:
+    """How many numbers of these channels lie below and above the limits of each."""
+    below = above = 0
+    for one, ends_of in zip(maps, limits, strict=True):
+        low, high = beyond(ends_of)
+        finite = one[np.isfinite(one)]
+        below += int((finite < low).sum())
+        above += int((finite > high).sum())
+    return below, above
+
+
+def image(maps: Floats, limits: Sequence[Limits], scale: int = 1, *, marks: bool = True) -> Pixels:
+    """One channel in grey or three in colour, each between its limits; as gl/image.glsl draws it.
+
+    Where a number lies beyond them stand dots of ink: black where it is above, white where below.
+    """
+    steps, first = np.float32(511 / 512), np.float32(0.5 / 512)
+    table = texels("grey", "light")
+    planes = []
+    above = np.zeros(maps.shape[1:], bool)
+    below = above.copy()
+    for one, between in zip(maps, limits, strict=True):
+        low, span = ends(between)
+        known = np.where(np.isfinite(one), one, 0)
+        t = np.clip((known * np.float32(0.5) - low) / span, 0, 1)
+        planes.append(table[np.floor((t * steps + first) * np.float32(512)).astype(int)])
+        least, most = beyond(between)
+        above |= known > most
+        below |= known < least
     if len(planes) == 1:
-        return planes[0]
-    return np.stack([plane[..., k] for k, plane in enumerate(planes)], -1)
+        pixels: Pixels = planes[0]
+    else:
+        pixels = np.stack([plane[..., k] for k, plane in enumerate(planes)], -1)
+    pixels = enlarged(pixels, scale)
+    if marks and (above | below).any():
+        pixels = pixels.copy()
+        y, x = np.indices(pixels.shape[:2])
+        dots = (y % 4 == 0) & ((x + y // 2) % 4 == 0)
+        pixels[dots & enlarged(below, scale)] = WHITE
+        pixels[dots & enlarged(above, scale)] = BLACK
+    flaws = np.where(np.isnan(maps).any(0), np.nan, np.where(np.isinf(maps).any(0), np.inf, 0))
+    return marked(pixels, flaws, scale)
 
 
 def classes(maps: Floats) -> Pixels:

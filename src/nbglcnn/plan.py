@@ -26,6 +26,8 @@ from nbglcnn.plan_checks import ALIGN as ALIGN
 from nbglcnn.plan_checks import MAGIC as MAGIC
 from nbglcnn.plan_checks import UNIFORM_BYTES as UNIFORM_BYTES
 from nbglcnn.plan_checks import checksum, header_bytes, problem_of
+from nbglcnn.plan_layers import CLIPPED as CLIPPED
+from nbglcnn.plan_layers import IMAGE_RANGES as IMAGE_RANGES
 from nbglcnn.plan_layers import Along as Along
 from nbglcnn.plan_layers import Bounds as Bounds
 from nbglcnn.plan_layers import Comparison as Comparison
@@ -201,7 +203,9 @@ class Value(msgspec.Struct, frozen=True):
     order but maybe in another nchw, and `words` the same as the 16 integers of GLSL's `struct
     Layout`; `layer` is the first of the Plan's layers that gives this very value (-1: it is an
     input's), so that a module has its last one's. `form` says what it is; `tokens` are the Header's
-    that the rows and the columns of attention weights are (-1: not known). An edit of the value is
+    that the rows and the columns of attention weights are (-1: not known); `limits` are the numbers
+    between which it lies by the network's own account, or black and white of a picture (None where
+    only its numbers tell). An edit of the value is
     run behind pass number `after` (-1: before all passes; -2: the value cannot be edited). `source`
     is the value in the same texture that it is another name or a view of (-1: none): what is edited
     there is edited here. Edits of the value `edited_as` ("": none) run here too, but for arrays
@@ -220,6 +224,7 @@ class Value(msgspec.Struct, frozen=True):
     layer: int = -1
     form: Form = "maps"
     tokens: tuple[int, int] = (-1, -1)
+    limits: Bounds = (None, None)
     after: int = -2
     source: int = -1
     edited_as: str = ""

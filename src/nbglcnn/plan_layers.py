@@ -57,6 +57,10 @@ for each channel, or the class's number itself.
 
 Fit = Literal["", "crop", "letterbox", "stretch"]
 """How a picture of another size becomes an input; "" for an input that takes none."""
+IMAGE_RANGES = ((0.0, 1.0), (-1.0, 1.0), (0.0, 255.0))
+"""Black and white of the pictures that there are, in the order in which they are looked for."""
+CLIPPED = 0.5 / 255
+"""A value is clipped where it lies this share of the range beyond it: where 8 bits change it."""
 
 
 class Tokens(msgspec.Struct, frozen=True):

@@ -320,7 +320,7 @@ class Session(Editable):
         *,
         example: int = 0,
         colormap: Colormap = "signed",
-        color_range: ColorRange = "layer",
+        color_range: ColorRange | None = None,
         symmetric: bool = False,
         columns: int | None = None,
         scale: int = 1,
@@ -336,14 +336,18 @@ class Session(Editable):
             colormap: "signed", "viridis", "cividis", "magma" or "grey". Inputs and outputs of one
                 or three channels have their own colours.
             color_range: whose least and greatest value the colours are for: the "layer"'s, each
-                "channel" its own, or (low, high).
+                "channel" its own, or (low, high). By default the layer's; black and white of
+                inputs and outputs that are pictures are 0 and 1 then, or what the last layer or
+                `preprocess` makes them (see docs/views.md).
             symmetric: whether sequential colour maps go from -max to max, as the signed one does.
             columns: maps beside each other; by default as many as make a square.
             scale: pixels along a side of a value.
             theme: "light" or "dark", in which zero has another colour.
 
         Maps stand a pixel apart. 1-D signals are curves, vectors bars, a scalar is its number.
-        NaN is hatched magenta, infinities are solid magenta.
+        NaN is hatched magenta, infinities are solid magenta. Where a number of an input or output
+        in its own colours lies beyond the range there are dots, black for what is above and white
+        for what is below; `info["above"]` and `info["below"]` of the image count them.
 
         Raises:
             KeyError: there is no such value.

@@ -1,5 +1,6 @@
 // What the display's draws are made of: pictures on atlases, where each map lies, and the numbers of each draw.
 import { type Texture, UNIFORM_BYTES, type Value } from "../plan.ts";
+import { clippedBeyond } from "./clipping.ts";
 import { CLASSES_APART, CLASSES_LAYER, MARKS_LAYER, mapLayer } from "./colormaps.ts";
 import type { DISPLAY } from "./kernels.ts";
 import { type Atlas, type Mosaic, mosaicOf, type Placed, pack } from "./mosaic.ts";
@@ -17,6 +18,10 @@ export const TABLE_SIDE = 64;
 /** display.glsl's i[3].y. */
 const USES = { signed: 0, spread: 1, symmetric: 2, zero: 3 } as const;
 const MODES = ["channel", "layer", "fixed"] as const;
+/** Channels of what can be drawn as an image, at most: three colours, and an alpha that isn't. */
+const IMAGE_CHANNELS = 4;
+/** No finite number is clipped. */
+const NEVER = { low: -3.402823466e38, high: 3.402823466e38 };
 
 /** A job with the value it shows. */
 export interface Shown {
@@ -29,15 +34,13 @@ export interface Shown {
 export type Picture = Mosaic & Shown;
 export type ProgramName = keyof typeof DISPLAY;
 
-/** One picture, or one of an image's three colours. */
+/** One picture. */
 export interface Draw {
   readonly texture: WebGLTexture;
   readonly area: Box;
   readonly program: ProgramName;
   /** Byte offset of its uniform block. */
   readonly at: number;
-  /** Which of red, green, blue and alpha it writes; all by default. */
-  readonly mask: readonly [boolean, boolean, boolean, boolean] | undefined;
 }
 
 export interface Drawing {
@@ -69,41 +72,35 @@ export function drawingOf(shown: readonly Shown[], ranges: Ranges, delivery: Del
   const pictures = shown.map(pictureOf);
   const atlases = pack(pictures, MOST_SIDE);
   const { table, corners } = tableOf(pictures);
-  const count = pictures.reduce((sum, { job }) => sum + drawsOf(job), 0);
-  const numbers = new ArrayBuffer(count * UNIFORM_BYTES);
+  const numbers = new ArrayBuffer(pictures.length * UNIFORM_BYTES);
   let at = 0;
-  const drawn = (placed: Placed<Picture>, atlas: Atlas<Picture>): Draw[] => {
+  const drawn = (placed: Placed<Picture>, atlas: Atlas<Picture>): Draw => {
     const { item, x, y } = placed;
     const { job, value, texture, width, height } = item;
-    const rgb = job.as === "rgb";
     const top = upright ? atlas.height - y : y;
     const area = [x, upright ? top - height : top, width, height] as const;
-    return Array.from({ length: drawsOf(job) }, (_, k) => {
-      const [column, row, layer] = corners.get(item) ?? [0, 0, 0];
-      const place = ranges.place(value);
-      writeNumbers(numbers, at, {
-        nchw: [value.nchw],
-        words: value.words,
-        integers: [
-          [x, top, column + k, row],
-          [item.mapWidth + job.gap, item.mapHeight + job.gap, item.mapWidth, item.mapHeight],
-          [mapLayer(mapOf(job), job.theme), tapsOf(item), layer, MARKS_LAYER],
-          [MODES.indexOf(job.range.mode), useOf(job)],
-          [place.first, RANGE_COLUMNS, ...place.shared],
-          ownOf(item),
-        ],
-        floats: floatsOf(item, table),
-      });
-      const program = programOf(item);
-      const mask = rgb ? ([k === 0, k === 1, k === 2, k === 0] as const) : undefined;
-      at += UNIFORM_BYTES;
-      return { texture, area, program, at: at - UNIFORM_BYTES, mask };
+    const [column, row, layer] = corners.get(item) ?? [0, 0, 0];
+    const place = ranges.place(value);
+    writeNumbers(numbers, at, {
+      nchw: [value.nchw],
+      words: value.words,
+      integers: [
+        [x, top, column, row],
+        [item.mapWidth + job.gap, item.mapHeight + job.gap, item.mapWidth, item.mapHeight],
+        [mapLayer(mapOf(job), job.theme), tapsOf(item), layer, MARKS_LAYER],
+        [MODES.indexOf(job.range.mode), useOf(job)],
+        [place.first, RANGE_COLUMNS, ...place.shared],
+        ownOf(item),
+      ],
+      floats: floatsOf(item, table),
     });
+    at += UNIFORM_BYTES;
+    return { texture, area, program: programOf(item), at: at - UNIFORM_BYTES };
   };
   return {
     atlases: atlases.map((atlas) => ({
       ...atlas,
-      draws: atlas.placed.flatMap((placed) => drawn(placed, atlas)),
+      draws: atlas.placed.map((placed) => drawn(placed, atlas)),
     })),
     numbers,
     table,
@@ -135,10 +132,11 @@ function mapOf({ as, map }: DrawJob): DrawJob["map"] {
   return as === "maps" ? map : "grey";
 }
 
-/** The i[5] of curves.glsl and classes.glsl. */
+/** The i[5] of curves.glsl, classes.glsl and image.glsl. */
 function ownOf({ job, value, mapHeight }: Picture): number[] {
   const [, , h, w] = value.nchw;
   if (job.as === "classes") return [job.channels.length, CLASSES_APART, CLASSES_LAYER];
+  if (job.as === "rgb" || job.as === "grey") return [job.as === "rgb" ? 3 : 1];
   return [Math.max(h, w), h > 1 ? 1 : 0, Math.round(Math.min(120, Math.max(60, mapHeight)))];
 }
 
@@ -151,6 +149,7 @@ export function programsFor(values: readonly Value[]): ProgramName[] {
   for (const value of values) {
     const before = isReshaped(value) ? ("reshaped " as const) : "";
     names.add(`${before}${OWN[value.form]}`);
+    if (value.nchw[1] <= IMAGE_CHANNELS) names.add(`${before}image`);
     if (before) names.add("reshaped means").add("reshaped each");
   }
   return [...names];
@@ -160,13 +159,9 @@ function programOf(picture: Picture): ProgramName {
   const { as, range } = picture.job;
   const before = isReshaped(picture.value) ? ("reshaped " as const) : "";
   if (as === "curves" || as === "classes") return `${before}${as}`;
+  if (as === "rgb" || as === "grey") return `${before}image`;
   if (range.mode === "channel") return `${before}each`;
   return before === "" && tapsOf(picture) === 1 ? "plain" : `${before}means`;
-}
-
-/** An image's colours one by one, also those that it doesn't have: black is drawn there. */
-function drawsOf({ as }: DrawJob): number {
-  return as === "rgb" ? 3 : 1;
 }
 
 function tapsOf({ value, mapWidth, mapHeight }: Picture): number {
@@ -184,11 +179,13 @@ function floatsOf({ value, job, mapWidth, mapHeight, size }: Picture, table: Tab
   const [, , h, w] = value.nchw;
   const [, by = 1, bx = 1, , sy = 1, sx = 1] = value.words.slice(8);
   const { gap, range } = job;
+  const { low = 0, high = 1 } = range;
+  const clips = range.mode === "fixed" ? clippedBeyond({ low, high }) : NEVER;
   return [
     [1 / (mapWidth + gap), 1 / (mapHeight + gap), 1 / table.width, 1 / table.height],
-    [w / mapWidth, h / mapHeight, range.low ?? 0, range.high ?? 1],
+    [w / mapWidth, h / mapHeight, low, high],
     [1 / sx, 1 / sy, 1 / bx, 1 / by],
-    [1 / size.width, 1 / size.height],
+    [1 / size.width, 1 / size.height, clips.low, clips.high],
   ];
 }
 

@@ -7,7 +7,7 @@
 // f[0]: 1 over the width and height of a map with its gap, and over those of `table`
 // f[1]: map pixels a canvas pixel in x and y, lowest and highest value of a fixed range
 // f[2]: 1 over the value's phases and blocks, in x and y
-// f[3]: 1 over the width and height of the value's texture
+// f[3]: 1 over the width and height of the value's texture, what lies below and above the range of an image
 
 // The values at the ends of the colour map, as half the lowest one and half of what lies between: all of it may
 // overflow. Where nothing lies between, all values are in the middle of a signed map, else at the low end.

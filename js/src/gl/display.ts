@@ -224,15 +224,13 @@ export class Display {
     this.begin(delivery, width, height);
     const always = [table, this.maps, ranges.found.texture];
     for (const [k, one] of always.entries()) state.texture(k + 1, one);
-    for (const { texture, area, program, at, mask } of draws) {
+    for (const { texture, area, program, at } of draws) {
       const linked = this.linked.get(program);
       if (linked !== undefined) state.use(linked.program);
       state.texture(0, texture);
       state.viewport(...area);
       state.uniforms(PASS_BINDING, this.buffer, at, UNIFORM_BYTES);
-      if (mask !== undefined) gl.colorMask(...mask);
       gl.drawArrays(gl.TRIANGLES, 0, 3);
-      if (mask !== undefined) gl.colorMask(true, true, true, true);
     }
   }
 

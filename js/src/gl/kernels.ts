@@ -8,6 +8,7 @@ import counts from "./counts.glsl";
 import curves from "./curves.glsl";
 import deviations from "./deviations.glsl";
 import display from "./display.glsl";
+import image from "./image.glsl";
 import minMax from "./min_max.glsl";
 import partialSums from "./partial_sums.glsl";
 import picture from "./picture.glsl";
@@ -61,15 +62,17 @@ function pictures(drawn: string, constants: Readonly<Record<string, number>>) {
     vertex: kernel("display", ["ranges"], { VERTEX: 1 }, display, picture).source,
   };
 }
-/** One read a pixel; means of several; those with a range for each channel; curves; the largest channel. */
+/** One read a pixel; means of several; those with a range for each channel; an image; curves; the largest channel. */
 export const DISPLAY = {
   plain: pictures(colours, { PLAIN: 1 }),
   means: pictures(colours, {}),
   each: pictures(colours, { BY_CHANNEL: 1 }),
+  image: pictures(image, {}),
   curves: pictures(curves, {}),
   classes: pictures(classes, {}),
   "reshaped means": pictures(colours, RESHAPED),
   "reshaped each": pictures(colours, { BY_CHANNEL: 1, ...RESHAPED }),
+  "reshaped image": pictures(image, RESHAPED),
   "reshaped curves": pictures(curves, RESHAPED),
   "reshaped classes": pictures(classes, RESHAPED),
 } as const;

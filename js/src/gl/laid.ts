@@ -185,7 +185,8 @@ export function lay(plan: PlanHeader, wanted: Wanted, stock: Stock): Laid {
     const told = { ...whole, transform: "difference" };
     last.push(draw(value, [now, without, table, table], difference, told));
     values.push(elsewhere(value, without, withoutKey(key)));
-    values.push(elsewhere(value, difference, differenceKey(key)));
+    const unlimited = { ...value, limits: [null, null] as const };
+    values.push(elsewhere(unlimited, difference, differenceKey(key)));
   }
 
   const previews: string[] = [];

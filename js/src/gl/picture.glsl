@@ -2,7 +2,7 @@
 // the range that its maps share too.
 flat out vec4 cells, corner, columns, to_column, rows, to_row, shades;
 flat out vec3 over_table;
-flat out vec2 shared_ends, size;
+flat out vec2 shared_ends, clipped, size;
 
 void main() {
   Layout l = u.x[0];
@@ -22,5 +22,6 @@ void main() {
   vec2 layer = vec2(min(min(low.x, low.y), min(low.z, low.w)), max(max(high.x, high.y), max(high.z, high.w)));
   vec2 range = u.i[3].x == 2 ? u.f[1].zw : layer;
   shared_ends = ends(range.x, range.y);
+  clipped = u.f[3].zw;
   gl_Position = vec4(float(gl_VertexID == 1) * 4.0 - 1.0, float(gl_VertexID == 2) * 4.0 - 1.0, 0.0, 1.0);
 }

@@ -11,6 +11,7 @@ flat in vec4 to_row;
 flat in vec4 shades;    // columns of `maps` over its width: from end to end, the first; its layer, that of marks
 flat in vec3 over_table; // 1 over the table's size; its layer
 flat in vec2 shared_ends;
+flat in vec2 clipped;   // what an image's values are clipped below and above
 flat in vec2 size;      // canvas pixels of a map
 layout(location = 0) out vec4 o0;
 

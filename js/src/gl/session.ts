@@ -2,6 +2,7 @@
 import type { PlanHeader, Value } from "../plan.ts";
 import type { Shown } from "./atlas.ts";
 import { edgesOf, histogram, spanOf } from "./bins.ts";
+import { clippedBy, clippingEdges } from "./clipping.ts";
 import { calm, finished, whenDone } from "./clock.ts";
 import type { GlDevice } from "./device.ts";
 import { Display } from "./display.ts";
@@ -28,6 +29,8 @@ import {
   type RangePace,
   type Session,
 } from "./types.ts";
+
+type Span = ReturnType<typeof spanOf>;
 
 const NO_VALUES: ReadonlyMap<string, Value> = new Map();
 
@@ -225,6 +228,31 @@ export async function createSession(
     return findRanges(group, made) > long ? finished(device) : undefined;
   }
 
+  /** Counts values of one image, of one channel or of all: at which edges follows from what they span. */
+  async function counted<T>(
+    key: string,
+    image: number,
+    channel: number | undefined,
+    asks: (span: Span) => { edges: Float32Array; result: (from: readonly number[]) => T } | null,
+  ): Promise<T | null> {
+    const value = runner.find(key);
+    // Asked for at once: a session that was closed meanwhile would never give its programs back.
+    const { reducing, counting } = measuringOf(value);
+    const [reduce, count] = await Promise.all([
+      reducer(device, reducing),
+      counter(device, counting),
+    ]);
+    const [sequence, channels] = await reduced(value, image);
+    return runner.whenFresh(value, (objects) => {
+      const now = runner.find(key);
+      // Where runs follow each other, its ends are waited for: they are to be those of this one.
+      const all = runner.sequence === sequence ? channels : reduce(now, image, objects)();
+      const asked = asks(spanOf(channel === undefined ? all : all.slice(channel, channel + 1)));
+      if (asked === null) return Promise.resolve(null);
+      return count(now, image, channel, objects, asked.edges).then(asked.result);
+    });
+  }
+
   try {
     runner.onRebuilt = prepare;
     await prepare();
@@ -294,26 +322,20 @@ export async function createSession(
     },
     largest: async (...given) => picking()?.largest(...given),
     likeliest: async (...given) => picking()?.likeliest(...given),
-    async histogram(key, bins, image = 0, channel) {
-      const value = runner.find(key);
-      // Asked for at once: a session that was closed meanwhile would never give its programs back.
-      const { reducing, counting } = measuringOf(value);
-      const [reduce, count] = await Promise.all([
-        reducer(device, reducing),
-        counter(device, counting),
-      ]);
-      const [sequence, channels] = await reduced(value, image);
-      return runner.whenFresh(value, (objects) => {
-        const now = runner.find(key);
-        // Where runs follow each other, its ends are waited for: they are to be those of this one.
-        const all = runner.sequence === sequence ? channels : reduce(now, image, objects)();
-        const span = spanOf(channel === undefined ? all : all.slice(channel, channel + 1));
-        const { low, high } = span;
-        if (low > high) return Promise.resolve(null);
+    histogram: (key, bins, image = 0, channel) =>
+      counted(key, image, channel, ({ low, high, ...rest }) => {
+        if (low > high) return null;
         const edges = low < high ? edgesOf(low, high, bins) : new Float32Array();
-        const counted = count(now, image, channel, objects, edges);
-        return counted.then((from) => histogram(span, from, bins));
-      });
+        return { edges, result: (from) => histogram({ low, high, ...rest }, from, bins) };
+      }),
+    async clipped(key, range, image = 0) {
+      const edges = clippingEdges(range);
+      const result = (span: Span) => (from: readonly number[]) => clippedBy(range, span, from);
+      const found = await counted(key, image, undefined, (span) => ({
+        edges,
+        result: result(span),
+      }));
+      return found ?? { below: 0, above: 0 };
     },
     dispose() {
       disposed = true;

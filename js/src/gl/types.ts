@@ -196,6 +196,8 @@ export interface Session {
   likeliest(key: string, image: number): Promise<Float32Array | undefined>;
   /** How one image's values are spread over so many bins, of one channel or of all; counted on the GPU. */
   histogram(key: string, bins: number, image?: number, channel?: number): Promise<Histogram | null>;
+  /** How many numbers of one image lie below and above a range; counted on the GPU. */
+  clipped(key: string, range: { low: number; high: number }, image?: number): Promise<Clipped>;
   /** How the colours' ranges of layers and channels follow the values, from the next `draw` on; at first "exact". */
   rangePace: RangePace;
   /** The least and the greatest value that a value's colours were last drawn for, of one channel or of all. */
@@ -271,6 +273,12 @@ export interface Statistics {
 export interface Largest {
   readonly scores: readonly number[];
   readonly places: readonly number[];
+}
+
+/** How many numbers of an image its range clips: see clipping.ts. */
+export interface Clipped {
+  readonly below: number;
+  readonly above: number;
 }
 
 /** Finite values in bins of one width from the least to the greatest; the last one has its end too. */

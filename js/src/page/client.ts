@@ -105,6 +105,7 @@ export class PageClient {
     const { view, selected, colormap, color_range, symmetric, example, classes } = exported;
     state.colormap.value = COLORMAPS.find((one) => one === colormap) ?? "signed";
     state.range.value = COLOR_RANGES.find((one) => one === color_range) ?? "layer";
+    state.imageRanges.value = exported.image_ranges as typeof state.imageRanges.value;
     state.symmetric.value = symmetric;
     state.example.value = example;
     state.classes.value = classes;

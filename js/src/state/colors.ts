@@ -11,6 +11,9 @@ export interface ColorLimits {
   readonly high: number;
 }
 
+/** What a reader chose for a picture: the least and greatest of its own numbers, or two numbers. */
+export type ImageChoice = "layer" | readonly [low: number, high: number];
+
 export interface ColorState {
   readonly colormap: Signal<ColorMapName>;
   readonly range: Signal<RangeMode>;
@@ -18,6 +21,8 @@ export interface ColorState {
   readonly symmetric: Signal<boolean>;
   /** For the range "fixed": each layer's limits since that was chosen. */
   readonly colorLimits: Signal<ReadonlyMap<string, ColorLimits>>;
+  /** What black and white of pictures are, by the values' keys, where that was chosen. */
+  readonly imageRanges: Signal<Readonly<Record<string, ImageChoice>>>;
   /** The ranges stay as they are while the input is live, else follow it slowly. */
   readonly held: Signal<boolean>;
 }
@@ -27,5 +32,6 @@ export const colorState = (): ColorState => ({
   range: signal("layer"),
   symmetric: signal(false),
   colorLimits: signal(new Map()),
+  imageRanges: signal({}),
   held: signal(false),
 });

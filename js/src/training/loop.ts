@@ -62,6 +62,8 @@ export class Loop implements TrainingActions {
   private nextTold = 0;
   private nextShown = 0;
   private counted = 0;
+  /** The step whose gradients and moves views were given last. */
+  private measured = -1;
   private saved = 0;
 
   /** `history` may have steps of other rounds. */
@@ -231,7 +233,8 @@ export class Loop implements TrainingActions {
   /** One step; after a lost context from the last state that was kept. */
   private async once(): Promise<void> {
     const start = performance.now();
-    const measured = start >= this.nextShown && this.events.isSeen();
+    const isLast = [this.given.course.end, this.record.until].includes(this.step + 1);
+    const measured = isLast || (start >= this.nextShown && this.events.isSeen());
     const { lr, noise } = this.record;
     const done = this.work.isLost
       ? undefined
@@ -240,7 +243,10 @@ export class Loop implements TrainingActions {
       await this.revive();
       return;
     }
-    if (measured) this.events.onProgress({ ratios: done.ratios, dead: done.dead });
+    if (measured) {
+      this.measured = this.step;
+      this.events.onProgress({ ratios: done.ratios, dead: done.dead });
+    }
     if (!done.isSound) {
       this.wentWrong(done);
       return;
@@ -300,6 +306,15 @@ export class Loop implements TrainingActions {
       this.events.onProgress({ predictions });
   }
 
+  /** Nothing follows for now: also views that nobody has seen meanwhile are to show the last step. */
+  private async refreshLast(): Promise<void> {
+    if (!this.events.isSeen() && this.measured < this.step - 1) {
+      this.watches.forget();
+      this.events.onProgress({ ratios: null, dead: null });
+    }
+    await this.refresh();
+  }
+
   private give(): void {
     if (this.now !== undefined) return; // until the weights of now are there again
     this.work.give(this.hasStepped).catch((error: unknown) => {
@@ -345,7 +360,7 @@ export class Loop implements TrainingActions {
     this.tell();
     this.show();
     await this.save(false);
-    await this.refresh();
+    await this.refreshLast();
     const isHanded = this.record.state === "handing";
     this.events.onProgress({ phase: isHanded ? "waiting" : "paused" });
     this.tellState();
@@ -357,6 +372,8 @@ export class Loop implements TrainingActions {
       await this.keepOnce();
       this.tell();
       this.show();
+      // Before Python has the weights: it may show another Plan then.
+      await this.refreshLast();
       if (!(await this.save(true))) {
         await this.revive();
         await this.save(true);

@@ -115,6 +115,9 @@ export function mount(el: HTMLElement, state: ViewerState): () => void {
   };
 }
 
+/** CSS pixels: what bar and status line may take in a narrow place, and some more. */
+const LOW = 240;
+
 function App() {
   const { state, network, theme, root, width } = useViews();
   const now = network.value;
@@ -122,11 +125,15 @@ function App() {
   root.dataset.theme = theme.value;
   root.dataset.phase = state.status.value.phase;
   const height = state.presenting.value ? null : state.height.value;
+  // All of the viewer, bar and status line too: its content scrolls, and all of it where these alone take more.
+  root.style.maxHeight = height === null ? "" : px(height);
+  root.toggleAttribute("data-limited", height !== null);
+  root.toggleAttribute("data-low", height !== null && height < LOW);
   return (
     <>
       <Bar network={now} />
       <Fed part="Drawer" />
-      <main class="nbg-content" style={height === null ? {} : { maxHeight: px(height) }}>
+      <main class="nbg-content">
         {now !== null && width.value > 0 && <Content />}
         <Message />
         <Keys />

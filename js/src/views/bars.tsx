@@ -12,6 +12,7 @@ import {
   useValues,
   useViews,
 } from "./context.ts";
+import { isOfShares } from "./image_ends.ts";
 import { largest, px, rank } from "./layout.ts";
 
 /** The shown image's elements of a value. */
@@ -42,7 +43,7 @@ interface BarsProps {
   most: number;
   /** Bars stand side by side instead of one below the other. */
   upright?: boolean;
-  /** Elements that are shown, and the size of the longest bar, where they aren't the value's own. */
+  /** Elements that are shown, and the size of the longest bar, where they aren't the value's own; of shares it is 1. */
   channels?: readonly number[];
   longest?: number;
   label: string;
@@ -85,20 +86,24 @@ function numbered(count: number, each: number, room: number): number {
   return [1, 2, 5, 10].map((k) => k * tens).find((step) => step >= least) ?? count;
 }
 
-/** A vector as bars to both sides of zero, each with its number. */
+/** A vector as bars to both sides of zero, each with its number; shares of 1 have their zero at an end. */
 export function Bars(props: BarsProps) {
   const { value, width, height, most, upright = false, label } = props;
   const views = useViews();
   const values = useImageValues(value);
   const length = value.nchw[1];
   const shown = props.channels ?? shownElements(values, length, most);
-  const top = props.longest ?? (values === null ? 1 : largest(values) || 1);
+  const shares = isOfShares(value);
+  const top = shares ? 1 : (props.longest ?? (values === null ? 1 : largest(values) || 1));
   const part = shown.length < length;
   const digits = String(Math.max(0, ...shown)).length * DIGIT + 4;
   const [left, below] = upright ? [0, LINE] : [digits, part ? LINE : 0];
   const room = { width: width - left, height: height - below };
   const along = (upright ? room.width : room.height) / shown.length;
   const across = upright ? room.height : room.width;
+  // From the low end to zero.
+  const zero = shares ? 0 : across / 2;
+  const longest = across - zero - 1;
   const thickness = Math.max(1, along > 4 ? along - 1.5 : along * 0.85);
   // Of a choice each has its number, of all in their order some do.
   const step = numbered(shown.length, along, upright ? digits + 4 : 11);
@@ -150,10 +155,11 @@ export function Bars(props: BarsProps) {
           ? { x: i * along, y: 0, width: along, height: across }
           : { x: left, y: i * along, width: across, height: along };
         if (!Number.isFinite(number)) return <NotFinite key={channel} number={number} {...slot} />;
-        const size = (Math.abs(number) / top) * (across / 2 - 1);
+        const size = Math.min(1, Math.abs(number) / top) * longest;
         const positive = number >= 0;
         const start = i * along + (along - thickness) / 2;
-        const from = positive === upright ? across / 2 - size : across / 2;
+        const at = upright ? across - zero : zero;
+        const from = positive === upright ? at - size : at;
         const name = positive ? "nbg-positive" : "nbg-negative";
         return upright ? (
           <rect key={channel} class={name} x={start} y={from} width={thickness} height={size} />
@@ -169,15 +175,9 @@ export function Bars(props: BarsProps) {
         );
       })}
       {upright ? (
-        <line class="nbg-zero" x1={0} x2={width} y1={across / 2} y2={across / 2} />
+        <line class="nbg-zero" x1={0} x2={width} y1={across - zero} y2={across - zero} />
       ) : (
-        <line
-          class="nbg-zero"
-          x1={left + across / 2}
-          x2={left + across / 2}
-          y1={0}
-          y2={room.height}
-        />
+        <line class="nbg-zero" x1={left + zero} x2={left + zero} y1={0} y2={room.height} />
       )}
       {shown.map((channel, i) =>
         i % step > 0 ? null : upright ? (
@@ -243,8 +243,9 @@ export function TopValues(props: TopProps) {
   const order = props.channels ?? top?.places.slice(0, most) ?? [];
   const own = order.map((channel, k) => (top ? top.scores[k] : values?.[channel]) ?? 0);
   const finite = [...own, props.ends?.low ?? 0, props.ends?.high ?? 0].filter(Number.isFinite);
-  const [low, high] = [Math.min(0, ...finite), Math.max(0, ...finite)];
-  const share = (size: number): number => (100 * size) / (high - low || 1);
+  const [low, high] = isOfShares(value) ? [0, 1] : [Math.min(0, ...finite), Math.max(0, ...finite)];
+  const share = (size: number): number =>
+    Math.max(0, Math.min(100, (100 * size) / (high - low || 1)));
   const room = named.length > 0 ? { width: px(Math.max(150, width)) } : {};
   return (
     <div

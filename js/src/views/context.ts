@@ -4,7 +4,7 @@ import { createContext } from "preact";
 import { useContext, useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Tensors } from "../explain/chain.ts";
 import type { Tensor } from "../explain/tensor.ts";
-import type { Histogram, Largest, Statistics, Theme } from "../gl/types.ts";
+import type { Clipped, Histogram, Largest, Statistics, Theme } from "../gl/types.ts";
 import type { Names } from "../network/classes.ts";
 import type { Network } from "../network/network.ts";
 import type { Value } from "../plan.ts";
@@ -174,6 +174,14 @@ export const useHistogram = (value: Value | null, spread: Spread): Histogram | n
     value,
     ({ measures }, { key }, image) => measures.histogram(key, image, spread),
     `${spread.bins} ${spread.channel}`,
+  );
+
+/** How many numbers of the shown image a range clips, or null before that is known. */
+export const useClipped = (value: Value | null, low: number, high: number): Clipped | null =>
+  useAnswer(
+    value,
+    ({ measures }, { key }, image) => measures.clipped(key, image, { low, high }),
+    `${low} ${high}`,
   );
 
 /** All elements of a value or parameter, or null before they are there. */

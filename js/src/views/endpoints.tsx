@@ -6,7 +6,7 @@ import { describe, layerOf, type Network, type Stage } from "../network/network.
 import type { Value } from "../plan.ts";
 import { Bent } from "./bent.tsx";
 import { useViews } from "./context.ts";
-import { ImageRange } from "./maps.tsx";
+import { ImageRange } from "./image_range.tsx";
 import type * as overlay from "./overlay/room.ts";
 import { Picture } from "./picture.tsx";
 import { InPython } from "./python.tsx";
@@ -83,9 +83,7 @@ function EndCaption(props: { value: Value; named: boolean; stage: Stage | undefi
         {image && (
           <>
             {" · "}
-            <span class="nbg-keep">
-              <ImageRange value={value} />
-            </span>
+            <ImageRange value={value} />
           </>
         )}
       </span>

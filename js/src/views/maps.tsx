@@ -1,11 +1,14 @@
 // A picture of a value: maps in a mosaic, or an image, in one canvas that answers the pointer.
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import { fixed, short } from "../format.ts";
-import type { ColorMapName, Range } from "../gl/types.ts";
+import { clippedBeyond } from "../gl/clipping.ts";
+import { originalOf } from "../gl/derived.ts";
+import type { ColorMapName, Range, Summary } from "../gl/types.ts";
 import { displayOf, frameOf } from "../network/display.ts";
 import type { Value } from "../plan.ts";
+import type { ColorLimits } from "../state/colors.ts";
 import { imageOf, placeOf, useStatistics, useViews } from "./context.ts";
+import { imageEnds, knownEnds } from "./image_ends.ts";
 import type * as kinds from "./kinds/room.ts";
 import { type Mosaic, px, tileSide } from "./layout.ts";
 import type { Drawing } from "./painter.ts";
@@ -61,12 +64,16 @@ export function Maps(props: MapsProps) {
   const image = network ? imageOf(value, network, state.example.value) : 0;
   const gap = props.gap ?? 0;
   const asked = props.zoom ?? 1 / views.ratio.value;
-  // A picture that the browser enlarges has one colour a value: NaN's hatch needs the pixels themselves.
+  // A picture that the browser enlarges has one colour a value: marks need the pixels themselves.
   const isCurve = picture === "curves";
   const enlarged = props.scale === 1 && gap === 0 && !isCurve;
   const times = enlarged ? Math.round(asked * views.ratio.value) : 1;
+  const own = useRange(value);
+  const range = props.range ?? own;
   const flaws = useStatistics(times > 1 ? value : null);
-  const hatched = flaws !== null && flaws.layer.nan > 0;
+  const isImage = picture === "rgb" || picture === "grey";
+  const hatched =
+    flaws !== null && (flaws.layer.nan > 0 || (isImage && isClipped(range, flaws.layer)));
   const scale = isCurve ? 1 : hatched ? times : props.scale;
   // A curve is drawn at the device's own resolution, whatever it has room for.
   const zoom = isCurve ? 1 / views.ratio.value : hatched ? asked / times : asked;
@@ -77,7 +84,6 @@ export function Maps(props: MapsProps) {
   const shown = { columns: Math.min(columns, tiles), rows: Math.ceil(tiles / columns) };
   const across = shown.columns * (tileWidth + gap) - gap;
   const down = shown.rows * (tileHeight + gap) - gap;
-  const own = useRange(value);
   const tokens = state.plan.value?.tokens ?? [];
   const linked =
     !props.still && (value.form === "attention" || tokens.some(({ input }) => input === value.key));
@@ -93,7 +99,7 @@ export function Maps(props: MapsProps) {
     scale,
     map: props.map ?? state.colormap.value,
     theme: views.theme.value,
-    range: props.range ?? own,
+    range,
     as: picture,
     cell,
   };
@@ -256,22 +262,6 @@ export function MosaicMaps(props: {
   );
 }
 
-/**
- * An image keeps the range it was made for, so that it doesn't pulse: 0 to 1, −1 to 1, 0 to 255. What is but a little
- * above 1 isn't of bytes.
- */
-function imageRange(low: number, high: number): Range {
-  for (const [least, most] of [
-    [0, 1],
-    [-1, 1],
-    [0, 255],
-  ] as const) {
-    if (low >= least && high <= most && (most < 255 || high > 16))
-      return { mode: "fixed", low: least, high: most };
-  }
-  return { mode: "layer", low, high };
-}
-
 /** The range of a picture's colours: an image's own, or the chosen one for maps. */
 export function useRange(value: Value): Range {
   const { state } = useViews();
@@ -280,7 +270,10 @@ export function useRange(value: Value): Range {
   const kept = state.colorLimits.value.get(value.key);
   const settle = !image && mode === "fixed" && kept === undefined;
   const isClasses = displayOf(value).name === "classes";
-  const statistics = useStatistics((image && !isClasses) || settle ? value : null);
+  const choice = state.imageRanges.value[originalOf(value.key)];
+  const known = image && choice !== "layer" ? imageEnds(value, undefined, choice) : null;
+  const asks = (image && !isClasses && known === null) || settle;
+  const statistics = useStatistics(asks ? value : null);
   useEffect(() => {
     if (!settle || statistics === null || Number.isNaN(statistics.layer.min)) return;
     const { min: low, max: high } = statistics.layer;
@@ -291,22 +284,23 @@ export function useRange(value: Value): Range {
     return { mode: "layer", ...(kept && { mode, ...kept }), symmetric };
   if (!image) return { mode, symmetric };
   if (isClasses) return { mode: "fixed" }; // a class has no range
-  // An image of NaN alone has no range.
-  if (statistics === null || Number.isNaN(statistics.layer.min)) return { mode: "layer" };
-  return imageRange(statistics.layer.min, statistics.layer.max);
+  const ends = known ?? imageEnds(value, statistics?.layer, choice);
+  return ends === null ? { mode: "layer" } : { mode: "fixed", ...ends }; // of NaN alone it has none
 }
 
-/** "grey, 0 to 1": what an image's darkest and lightest mean. */
-export function ImageRange({ value }: { value: Value }) {
-  const range = useRange(value);
-  if (displayOf(value).name === "classes") return <>the likeliest class of each place</>;
-  const word = displayOf(value).drawn === "rgb" ? "RGB" : "grey";
-  if (range.low === undefined || range.high === undefined) return <>{word}</>;
-  const whole = Number.isInteger(range.low) && Number.isInteger(range.high);
-  const text = whole ? (end: number) => fixed(end, 0) : short;
-  return (
-    <>
-      {word}, {text(range.low)} to {text(range.high)}
-    </>
-  );
+/** The range that two pictures of a value share: as the value's own, but for the least and greatest of `both`. */
+export function useSharedEnds(value: Value | null, both: ColorLimits | null): ColorLimits | null {
+  const { state } = useViews();
+  const summary = useStatistics(value)?.layer;
+  if (value === null || summary === undefined) return both;
+  const ends = imageEnds(value, summary, state.imageRanges.value[originalOf(value.key)]);
+  const isOwn = ends !== null && ends.low === summary.min && ends.high === summary.max;
+  return isOwn && knownEnds(value) === null ? both : ends;
+}
+
+/** Whether a picture has numbers beyond its range, which are clipped and marked. */
+function isClipped({ mode, low, high }: Range, { min, max }: Summary): boolean {
+  if (mode !== "fixed" || low === undefined || high === undefined) return false;
+  const beyond = clippedBeyond({ low, high });
+  return min < beyond.low || max > beyond.high;
 }

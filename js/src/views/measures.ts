@@ -1,6 +1,6 @@
 // Numbers that views ask of a session, each asked once per run: statistics, and values for a pointer.
 import { largestOf } from "../gl/largest.ts";
-import type { Histogram, Largest, Session, Statistics } from "../gl/types.ts";
+import type { Clipped, Histogram, Largest, Session, Statistics } from "../gl/types.ts";
 import type { Value } from "../plan.ts";
 import type { ViewerState } from "../state.ts";
 
@@ -13,6 +13,12 @@ export interface Spread {
 export interface Measures {
   statistics(key: string, image: number): Promise<Statistics | null>;
   histogram(key: string, image: number, spread: Spread): Promise<Histogram | null>;
+  /** How many numbers of one image lie beyond a range. */
+  clipped(
+    key: string,
+    image: number,
+    range: { low: number; high: number },
+  ): Promise<Clipped | null>;
   /** The largest scores of one image of a vector. */
   largest(key: string, image: number, count: number): Promise<Largest | null>;
   /** The likeliest channel of each place of one image, -1 for none; undefined where it is to be found in all elements. */
@@ -86,6 +92,10 @@ export function createMeasures(state: ViewerState): Measures {
     histogram: (key, image, { bins, channel }) =>
       once(`histogram ${image} ${bins} ${channel}`, key, (now) =>
         now.histogram(key, bins, image, channel),
+      ),
+    clipped: (key, image, range) =>
+      once(`clipped ${image} ${range.low} ${range.high}`, key, (now) =>
+        now.clipped(key, range, image),
       ),
     async largest(key, image, count) {
       const picked = await once(`largest ${image} ${count}`, key, (now) =>

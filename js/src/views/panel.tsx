@@ -9,6 +9,7 @@ import { Bars, NumberPicture } from "./bars.tsx";
 import { useHistogram, useStatistics, useViews } from "./context.ts";
 import { Histogram } from "./histogram.tsx";
 import { Right } from "./icons.tsx";
+import { ImageRange } from "./image_range.tsx";
 import { byVariation, isFlawed } from "./layout.ts";
 import { Legend } from "./legend.tsx";
 import { isSkipped } from "./measures.ts";
@@ -65,6 +66,11 @@ export function Panel({ network }: { network: Network }) {
         </div>
         <div class="nbg-tools">
           {maps && <Legend value={value} statistics={statistics} />}
+          {displayOf(value).image && (
+            <span class="nbg-second">
+              <ImageRange value={value} />
+            </span>
+          )}
           {layer !== undefined && (
             <button type="button" class="nbg-button" onClick={open}>
               Open layer <Right />

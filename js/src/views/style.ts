@@ -4,6 +4,7 @@ import costs from "./costs.css";
 import forms from "./forms.css";
 import grid from "./grid.css";
 import help from "./help.css";
+import imageRange from "./image_range.css";
 import inspector from "./inspector.css";
 import layer from "./layer.css";
 import list from "./list.css";
@@ -24,6 +25,7 @@ export const style = [
   rows,
   list,
   help,
+  imageRange,
   panel,
   layer,
   grid,

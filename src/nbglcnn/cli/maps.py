@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
     from nbglcnn.graph import Array
+    from nbglcnn.pictures import ColorRange
     from nbglcnn.plan import Plan, Value
 
 MOST_ROWS = 32
@@ -17,18 +18,27 @@ SIDE = 320  # pixels that a layer's maps have beside each other, where they are 
 GAP, LINE = 16, 18  # pixels between pictures, and of a line of words
 
 
-def sheet(plan: Plan, values: Mapping[str, Array]) -> bytes:
-    """A PNG of these values, of the first MOST_ROWS examples."""
+def sheet(plan: Plan, values: Mapping[str, Array], image_range: ColorRange | None = None) -> bytes:
+    """A PNG of these values, of the first MOST_ROWS examples.
+
+    `image_range` is what black and white of pictures are; how many numbers lie beyond stands above.
+    """
     from PIL import Image, ImageDraw, ImageFont
 
     known = {value.key: value for value in plan.values}
     shown = [_whole(known[key], array, plan.header.batch) for key, array in values.items()]
     count = min(MOST_ROWS, max(value.nchw[0] for value in shown))
-    rows = [[_picture(value, values[value.key], row) for value in shown] for row in range(count)]
+    rows = [
+        [_picture(value, values[value.key], row, image_range) for value in shown]
+        for row in range(count)
+    ]
     font = ImageFont.load_default(12)
     pen = ImageDraw.Draw(Image.new("RGB", (1, 1)))
     # Pillow's own font has no ×.
-    words = [f"{v.key}  {'x'.join(map(str, v.nchw[1:]))}" for v in shown]
+    words = [
+        f"{v.key}  {'x'.join(map(str, v.nchw[1:]))}{_clipped([row[k] for row in rows])}"
+        for k, v in enumerate(shown)
+    ]
     widths = [
         max(rows[0][k].width, int(pen.textlength(text, font))) for k, text in enumerate(words)
     ]
@@ -58,7 +68,14 @@ def _whole(value: Value, array: Array, batch: int) -> Value:
     return replace(value, shape=array.shape, nchw=(len(array), *value.nchw[1:]))
 
 
-def _picture(value: Value, array: Array, example: int) -> Image:
+def _clipped(column: Sequence[Image]) -> str:
+    """How many numbers of pictures their range clips, in words."""
+    counts = {word: sum(one.info.get(word, 0) for one in column) for word in ("above", "below")}
+    found = [f"{count:,} {word}" for word, count in counts.items() if count]
+    return "".join(f"  {text}" for text in found)
+
+
+def _picture(value: Value, array: Array, example: int, image_range: ColorRange | None) -> Image:
     """One example of a value, or of one that has no examples itself."""
     from nbglcnn.pictures import across, drawn_as, picture
 
@@ -69,4 +86,5 @@ def _picture(value: Value, array: Array, example: int) -> Image:
     if drawn == "curves":
         columns = across(channels) if channels > 8 else 1
     example = min(example, value.nchw[0] - 1)
-    return picture(value, array, example=example, columns=columns, scale=scale)
+    own = image_range if drawn in ("grey", "rgb") else None
+    return picture(value, array, example=example, color_range=own, columns=columns, scale=scale)

@@ -42,6 +42,13 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help=".npz: an array for each layer by its name; .png: a sheet of the layers' maps",
     )
+    parser.add_argument(
+        "--range",
+        type=_range,
+        metavar="LOW,HIGH",
+        help="black and white of pictures in that sheet: two numbers, or `own` for the least and "
+        "greatest of each. Default: what the network says, else 0,1",
+    )
     arguments.add_precision(parser)
     arguments.add_json(parser)
 
@@ -70,7 +77,8 @@ def run(given: argparse.Namespace) -> int:
     if given.out is not None:
         png = given.out.suffix.lower() == ".png"
         with words.writing(given.out):
-            given.out.write_bytes(maps.sheet(plan, values) if png else archive(values))
+            sheet = maps.sheet(plan, values, given.range) if png else archive(values)
+            given.out.write_bytes(sheet)
     rows = {key: statistics(array) for key, array in values.items()}
     if given.json:
         out = None if given.out is None else str(given.out)
@@ -82,6 +90,21 @@ def run(given: argparse.Namespace) -> int:
         layers = "1 layer" if len(values) == 1 else f"{len(values)} layers"
         print(f"{given.out}: {layers}, computed on {renderer}")
     return 0
+
+
+def _range(text: str) -> Any:
+    """What `--range` says, as `color_range` has it."""
+    if text == "own":
+        return "layer"
+    try:
+        low, high = map(float, text.split(","))
+    except ValueError:
+        low = high = 0.0
+    if not low < high:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no range: give black and white, as --range=-1,1, or --range=own"
+        )
+    return low, high
 
 
 def statistics(array: Array) -> dict[str, Any]:

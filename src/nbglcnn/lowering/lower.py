@@ -18,6 +18,7 @@ from nbglcnn.lowering.forms import Forms
 from nbglcnn.lowering.fusion import fuse, has_spread
 from nbglcnn.lowering.glsl import Kernel, shader
 from nbglcnn.lowering.layers import layer_rows, layer_table, planes, reshaped, usual_fit
+from nbglcnn.lowering.limits import Limits
 from nbglcnn.lowering.positions import edited_alike
 from nbglcnn.lowering.reuse import moved_step, reuse_textures, settle_formats
 from nbglcnn.lowering.sections import (
@@ -108,7 +109,8 @@ def lower(
     b.enter_reads()
     names = {k.value: k.name for k in graph.keys if k.kind in ("input", "training")}
     forms = Forms(graph, reaches, planes(graph), names)
-    pictured = (_pictured(b, forms, k, rows[k.name], batches[k.kind == "training"]) for k in keys)
+    kinds = forms, Limits(graph)
+    pictured = (_pictured(b, *kinds, k, rows[k.name], batches[k.kind == "training"]) for k in keys)
     values = edited_alike([editable(b, keys[k], k, one) for k, one in enumerate(pictured)])
     parameters = [] if observe == "outputs" else _parameters(b, layers)
     settle_formats(b)
@@ -168,7 +170,7 @@ def flatten_variant(layout: Layout, *, fast: bool = True) -> dict[str, int]:
     return {"PLAIN": int(plain), "ROWS": int(plain and layout.nchw[3] % 4 == 0)}
 
 
-def _pictured(b: Builder, forms: Forms, key: Key, row: int, batch: int) -> p.Value:
+def _pictured(b: Builder, forms: Forms, limits: Limits, key: Key, row: int, batch: int) -> p.Value:
     """A value with how it is shown; of one without elements there is a zero to be seen."""
     some = math.prod(b.shape(key.value)) > 0
     nchw = forms.nchw(key.value, batch) if some else (1, 1, 1, 1)
@@ -176,7 +178,8 @@ def _pictured(b: Builder, forms: Forms, key: Key, row: int, batch: int) -> p.Val
     if not some:
         return value
     form, tokens = forms.of(key.value, key.kind), forms.tokens(key.value, batch)
-    return msgspec.structs.replace(value, form=form, tokens=tokens, edited_as=key.edited_as)
+    shown = {"form": form, "tokens": tokens, "limits": limits.of(key, nchw)}
+    return msgspec.structs.replace(value, edited_as=key.edited_as, **shown)
 
 
 def editable(b: Builder, key: Key, number: int, value: p.Value) -> p.Value:

@@ -475,6 +475,7 @@ class Exported(msgspec.Struct, frozen=True):
     selected: dict[str, Any] | None
     colormap: str
     color_range: str
+    image_ranges: dict[str, Any]
     symmetric: bool
     example: int
     classes: tuple[str, ...]

@@ -24,6 +24,7 @@ from nbglcnn.viewer.reading import Reader
 from nbglcnn.viewer.traits import (
     FIRST_VIEW,
     OF_THE_PAGE,
+    checked_image_ranges,
     checked_index,
     checked_selection,
     checked_view,
@@ -53,6 +54,7 @@ class Shown(anywidget.AnyWidget):
     selected = traitlets.Dict(default_value=None, allow_none=True).tag(sync=True)
     colormap = traitlets.Enum(COLORMAPS, "signed").tag(sync=True)
     color_range = traitlets.Enum(COLOR_RANGES, "layer").tag(sync=True)
+    image_ranges: traitlets.Dict[str, Any] = traitlets.Dict().tag(sync=True)
     symmetric = traitlets.Bool(False).tag(sync=True)
     presenting = traitlets.Bool(False).tag(sync=True)
     view: traitlets.Dict[str, Any] = traitlets.Dict(default_value=FIRST_VIEW).tag(sync=True)
@@ -123,14 +125,17 @@ class Shown(anywidget.AnyWidget):
         """A layer's feature maps as an RGB image, drawn by Python from the values of now.
 
         The arguments are those of `Session.picture`. What isn't given of `example`, `colormap`,
-        `color_range` ("fixed" counts as "layer") and `symmetric` is as the page has it.
+        `color_range` ("fixed" counts as "layer"; of a picture what `image_ranges` has) and
+        `symmetric` is as the page has it.
 
         Raises:
             KeyError: there is no such value.
             InputError: an argument has no meaning here, or the picture would be too large.
         """
         [value] = self.network.values([key])
-        color_range = "layer" if self.color_range == "fixed" else self.color_range
+        color_range: Any = "layer" if self.color_range == "fixed" else self.color_range
+        if pictures.drawn_as(value) in ("grey", "rgb"):
+            color_range = self.image_ranges.get(key)
         own = {
             "example": min(self.example, value.nchw[0] - 1),
             "colormap": self.colormap,
@@ -251,6 +256,10 @@ class Shown(anywidget.AnyWidget):
     @traitlets.validate("selected")
     def _check_selected(self, proposal: Any) -> dict[str, Any] | None:
         return checked_selection(proposal["value"], self.network.plan.values)
+
+    @traitlets.validate("image_ranges")
+    def _check_image_ranges(self, proposal: Any) -> dict[str, Any]:
+        return checked_image_ranges(proposal["value"], self.network.plan.values)
 
     @traitlets.validate("view")
     def _check_view(self, proposal: Any) -> dict[str, Any]:

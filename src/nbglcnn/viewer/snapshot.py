@@ -79,7 +79,8 @@ def _draw(
         picture = _picture(value, values[value.key], example, size)
         sheet.paste(picture, (x, TOP + size - picture.height))
         y = TOP + size + 6
-        for text, font, ink in ((value.key, name, INK), (_shape(value), small, SECOND)):
+        about = " ".join((_shape(value), *_clipped(value, values[value.key], example)))
+        for text, font, ink in ((value.key, name, INK), (about, small, SECOND)):
             pen.text((x, y), _fitting(pen, text, font, size), fill=ink, font=font)
             y += 15
     about = f"{plan.header.name}: picture from the last run, computed by {source}"
@@ -94,6 +95,16 @@ def _shape(value: Value) -> str:
     own = len(value.shape) > 1 and value.shape[0] == value.nchw[0]  # an axis of images
     shape = value.shape[1:] if own else value.shape
     return "x".join(map(str, shape)) or "scalar"  # Pillow's own font has no ×
+
+
+def _clipped(value: Value, array: Array, example: int) -> list[str]:
+    """How many numbers of a picture lie beyond its range."""
+    if pictures.drawn_as(value) not in ("grey", "rgb"):
+        return []
+    maps = pictures.shown_as(value, array, example)
+    counts = pictures.clipped(maps, [pictures.image_limits(value, maps)] * len(maps))
+    pairs = zip(counts, ("below", "above"), strict=True)
+    return [f"{count:,} {word}" for count, word in pairs if count]
 
 
 def _fitting(pen: ImageDraw.ImageDraw, text: str, font: Font, width: int) -> str:
@@ -112,15 +123,18 @@ def _picture(value: Value, array: Array, example: int, size: int) -> Image.Image
         case "number":
             return number(float(maps.reshape(-1)[0]), size)
         case "bars":
-            return bars(maps.reshape(-1), size, height=size)
+            return bars(maps.reshape(-1), size, height=size, limits=value.limits)
         case "curves":
             return _curves(maps.reshape(len(maps), -1), size)
         case "classes":
             return _scaled(pictures.classes(maps), size, size)
         case "grey" | "rgb":
-            return _scaled(pictures.image(maps), size, size)
-    limits = pictures.limits_of(maps, 0, "layer")
-    tiles = [pictures.coloured(one, limits, "signed", "light") for one in maps[:MAPS]]
+            limits = [pictures.image_limits(value, maps)] * len(maps)
+            scale = int(min(size / maps.shape[2], size / maps.shape[1]))
+            shown = pictures.image(maps, limits, max(1, scale), marks=scale > 0)
+            return _scaled(shown, size, size)
+    ends = pictures.limits_of(maps, 0, "layer")
+    tiles = [pictures.coloured(one, ends, "signed", "light") for one in maps[:MAPS]]
     columns = pictures.across(len(tiles))
     side = (size - columns + 1) // columns
     scaled = [np.asarray(_scaled(one, side, side)) for one in tiles]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from traitlets import TraitError
 
+from nbglcnn.errors import nearest
 from nbglcnn.plan import Plan, Value
 from nbglcnn.viewer.connection import Page
 from nbglcnn.viewer.protocol import MAX_COMPARED, VIEWS, Spot
@@ -20,6 +21,7 @@ OF_THE_PAGE = (
     "height",
     "colormap",
     "color_range",
+    "image_ranges",
     "symmetric",
     "presenting",
 )
@@ -54,6 +56,29 @@ def checked_selection(
     if channel is not None and (not isinstance(channel, int) or not 0 <= channel < count):
         raise TraitError(f"selected: {layer} has channels 0 to {count - 1}, not {channel!r}")
     return {"layer": layer, "channel": channel}
+
+
+def checked_image_ranges(ranges: Mapping[str, Any], values: Sequence[Value]) -> dict[str, Any]:
+    """What black and white of pictures are, by key: "layer", or the two numbers."""
+    found: dict[str, Any] = {}
+    known = {value.key for value in values}
+    for key, given in ranges.items():
+        if key not in known:
+            raise TraitError(f"image_ranges: there is no value {key!r}{nearest(key, known)}")
+        if given == "layer":
+            found[key] = given
+            continue
+        try:
+            low, high = (float(end) for end in given)
+        except (TypeError, ValueError):
+            low = high = 0.0
+        if not (low < high and math.isfinite(high - low)):
+            raise TraitError(
+                f"image_ranges[{key!r}] is {given!r}: give what black and white are as (low, "
+                'high), or "layer" for the least and greatest number of each picture'
+            )
+        found[key] = [low, high]
+    return found
 
 
 def checked_view(

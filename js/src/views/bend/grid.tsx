@@ -6,6 +6,7 @@ import { displayOf, frameOf, unitOf } from "../../network/display.ts";
 import type { Value } from "../../plan.ts";
 import { useImageValues } from "../bars.tsx";
 import { useViews } from "../context.ts";
+import { isOfShares } from "../image_ends.ts";
 import { fitScale, largest, px, tileSide } from "../layout.ts";
 import { Maps } from "../maps.tsx";
 import { Tick } from "./icons.tsx";
@@ -276,12 +277,12 @@ function Elements(props: {
 }) {
   const { value, row, width, children } = props;
   const values = useImageValues(value);
-  const most = values === null ? 1 : largest(values) || 1;
+  const most = values === null || isOfShares(value) ? 1 : largest(values) || 1;
   return (
     <div class="nbg-bend-elements" style={{ height: px(CELL.height), gap: px(CELL.gap) }}>
       {row.map((channel) => {
         const number = values?.[channel] ?? 0;
-        const share = Number.isFinite(number) ? Math.abs(number) / most : 1;
+        const share = Number.isFinite(number) ? Math.min(1, Math.abs(number) / most) : 1;
         return (
           <span key={channel} class="nbg-bend-element" style={{ width: px(width) }}>
             {values === null ? "…" : short(number)}

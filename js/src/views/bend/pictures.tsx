@@ -12,7 +12,7 @@ import { fixedRange, sharedEnds } from "../compare/pairs.ts";
 import type * as compare from "../compare/room.ts";
 import { useStatistics, useViews } from "../context.ts";
 import { boxMosaic, fitScale, px, rank } from "../layout.ts";
-import { Maps, useRange } from "../maps.tsx";
+import { Maps, useSharedEnds } from "../maps.tsx";
 import { roomOf } from "../rooms.tsx";
 import { useWithout } from "./derived.ts";
 import { pickingOf } from "./picks.ts";
@@ -97,13 +97,14 @@ function Three(props: {
   const flat = displayOf(b).drawn === undefined;
   const [valuesA, valuesB] = [useImageValues(flat ? a : null), useImageValues(flat ? b : null)];
   const changed = useImageValues(flat ? difference : null);
-  const image = useRange(b);
+  const image = displayOf(b).image && !flat;
   const compared = roomOf<typeof compare>("compare");
-  if (a === null) return <p class="nbg-second">…</p>;
   const channel = flat || displayOf(b).image ? null : props.channel;
   const apart = state.range.value === "channel" ? channel : null;
   const both = ofA && ofB && sharedEnds(ofA, ofB, apart);
-  const limits = displayOf(b).image && !flat ? endsOf(image, both) : both;
+  const pictured = useSharedEnds(image ? b : null, both);
+  if (a === null) return <p class="nbg-second">…</p>;
+  const limits = image ? pictured : both;
   const most = mostOf(ofDifference, channel);
   const signed = most === null ? null : { low: -most, high: most };
   const columns = showing === "beside" ? 3 : 2;
@@ -113,7 +114,8 @@ function Three(props: {
     names.value(b.key).length > 0 && valuesA && valuesB
       ? rank(Array.from(valuesA, (one, k) => Math.max(one, valuesB[k] ?? one))).slice(0, CLASSES)
       : shownElements(changed, b.nchw[1], Math.floor(side / 3));
-  const range = displayOf(b).name === "classes" ? image : fixedRange(limits);
+  const isClasses = displayOf(b).name === "classes"; // which have no range
+  const range = isClasses ? { mode: "fixed" as const } : fixedRange(limits);
   const picture = (of: Value) => (
     <One {...{ value: of, like: b, channel, side, limits, elements }} range={range} />
   );
@@ -173,12 +175,6 @@ function mostOf(statistics: Statistics | null, channel: number | null): number |
   const one = channel === null ? statistics.layer : statistics.channels[channel];
   const most = Math.max(-(one?.min ?? Number.NaN), one?.max ?? Number.NaN);
   return Number.isNaN(most) ? null : Math.max(0, most);
-}
-
-/** An image keeps the range that it was made for, as long as both are in it. */
-function endsOf({ low, high }: Range, both: Limits): Limits {
-  if (low === undefined || high === undefined || both === null) return both;
-  return both.low >= low && both.high <= high ? { low, high } : both;
 }
 
 function Figure(props: {

@@ -11,7 +11,7 @@ import { gradient } from "../colors.ts";
 import { useStatistics, useViews } from "../context.ts";
 import { fitScale, px, rank } from "../layout.ts";
 import { colorLimits } from "../legend.tsx";
-import { Maps } from "../maps.tsx";
+import { Maps, useSharedEnds } from "../maps.tsx";
 import { fixedRange, sharedEnds } from "./pairs.ts";
 
 export type Showing = "beside" | "wipe" | "hold";
@@ -43,6 +43,7 @@ export function Pictures(props: {
   const image = a !== null && displayOf(a).image;
   const apart = state.range.value === "channel" && !(a && isFlat(a)) ? channel : null;
   const shared = ofA && ofB && sharedEnds(ofA, ofB, image ? null : apart);
+  const pictured = useSharedEnds(image ? a : null, shared);
   const ofOne = ofDifference && sharedEnds(ofDifference, ofDifference, apart);
   const most = ofOne && Math.max(-ofOne.low, ofOne.high);
   const signed = useKept(`${pair.difference} ±`, most === null ? null : { low: -most, high: most });
@@ -68,7 +69,7 @@ export function Pictures(props: {
   );
   const map = image ? "grey" : state.colormap.value;
   const isClasses = displayOf(a).name === "classes"; // whose colours have no ends
-  const both = isClasses ? null : image ? imageEnds(shared) : kept;
+  const both = isClasses ? null : image ? pictured : kept;
   const shownA = picture(a, both);
   const shownB = picture(b, both);
   return (
@@ -117,10 +118,6 @@ const largestOfBoth = (a: Float32Array, b: Float32Array): number[] =>
   rank(Array.from(a, (one, k) => Math.max(one, b[k] ?? one))).slice(0, CLASSES);
 
 const isFlat = (value: Value): boolean => displayOf(value).drawn === undefined;
-
-/** An image in 0 to 1 is shown as that. */
-const imageEnds = (limits: Limits): Limits =>
-  limits && limits.low >= 0 && limits.high <= 1 ? { low: 0, high: 1 } : limits;
 
 function One(props: {
   value: Value;

@@ -3,6 +3,7 @@ import { exact, short } from "../../format.ts";
 import type { Value } from "../../plan.ts";
 import { NotFinite, useImageValues } from "../bars.tsx";
 import { useViews } from "../context.ts";
+import { isOfShares } from "../image_ends.ts";
 import { largest } from "../layout.ts";
 
 const BAR = { width: 72, height: 12 };
@@ -17,7 +18,8 @@ export function Elements(props: {
   const { state, names } = useViews();
   const called = names.value(value.key);
   const values = useImageValues(value);
-  const most = values === null ? 1 : largest(values) || 1;
+  const shares = isOfShares(value);
+  const most = shares || values === null ? 1 : largest(values) || 1;
   return (
     <div class="nbg-elements" role="group" aria-label={`Values of ${value.key}`}>
       {channels.map((channel) => (
@@ -36,7 +38,7 @@ export function Elements(props: {
           }}
         >
           <span>{channel}</span>
-          <Bar number={values?.[channel] ?? 0} most={most} />
+          <Bar number={values?.[channel] ?? 0} most={most} shares={shares} />
           <strong>{values === null ? "…" : short(values[channel] ?? Number.NaN)}</strong>
           {called[channel] && <span class="nbg-class">{called[channel]}</span>}
         </button>
@@ -45,16 +47,17 @@ export function Elements(props: {
   );
 }
 
-/** To both sides of zero. */
-function Bar({ number, most }: { number: number; most: number }) {
+/** To both sides of zero; of shares of 1 zero is at the left. */
+function Bar({ number, most, shares }: { number: number; most: number; shares: boolean }) {
   const { width, height } = BAR;
-  const size = (Math.abs(number) / most) * (width / 2);
+  const zero = shares ? 0 : width / 2;
+  const size = Math.min(1, Math.abs(number) / most) * (width - zero);
   return (
     <svg class="nbg-bars" width={width} height={height} aria-hidden="true">
       {Number.isFinite(number) ? (
         <rect
           class={number >= 0 ? "nbg-positive" : "nbg-negative"}
-          x={number >= 0 ? width / 2 : width / 2 - size}
+          x={number >= 0 ? zero : zero - size}
           y={1}
           width={size}
           height={height - 2}
@@ -62,7 +65,7 @@ function Bar({ number, most }: { number: number; most: number }) {
       ) : (
         <NotFinite number={number} x={0} y={1} width={width} height={height - 2} />
       )}
-      <line class="nbg-zero" x1={width / 2} x2={width / 2} y1={0} y2={height} />
+      <line class="nbg-zero" x1={zero} x2={zero} y1={0} y2={height} />
     </svg>
   );
 }

@@ -1,6 +1,7 @@
 // A vector as a small picture of its bars: so many as can be told apart, each of the elements that it stands for.
 import type { Value } from "../../plan.ts";
 import { NotFinite, useImageValues } from "../bars.tsx";
+import { isOfShares } from "../image_ends.ts";
 import { largest } from "../layout.ts";
 
 interface Bar {
@@ -24,15 +25,16 @@ function barsOf(values: Float32Array, most: number): Bar[] {
   });
 }
 
-/** In a square: negative bars grow to the left of zero. */
+/** In a square: negative bars grow to the left of zero, which of shares is at the left. */
 export function Thumb({ value, side }: { value: Value; side: number }) {
   const values = useImageValues(value);
   if (values === null) return null;
   const bars = barsOf(values, side); // of a CSS pixel at least
   const each = side / bars.length;
   const thick = each < 3 ? each : each - 1;
-  const reach = side / 2 / (largest(values) || 1);
-  const zero = side / 2;
+  const shares = isOfShares(value);
+  const zero = shares ? 0 : side / 2;
+  const reach = (side - zero) / (shares ? 1 : largest(values) || 1);
   return (
     <svg class="nbg-bars" width={side} height={side} data-thumb={value.key} aria-hidden="true">
       {bars.map(({ low, high, flaw }, i) => {
@@ -40,7 +42,10 @@ export function Thumb({ value, side }: { value: Value; side: number }) {
         if (flaw !== undefined) {
           return <NotFinite key={i} number={flaw} x={0} width={side} {...place} />;
         }
-        const [left, right] = [-low * reach, high * reach];
+        const [left, right] = [-low, high].map((end) => Math.min(side, end * reach)) as [
+          number,
+          number,
+        ];
         return (
           <g key={i}>
             {left > 0 && <rect class="nbg-negative" x={zero - left} width={left} {...place} />}

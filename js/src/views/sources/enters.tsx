@@ -2,7 +2,9 @@
 import { short } from "../../format.ts";
 import { contents, displayOf, imageShape } from "../../network/display.ts";
 import type { Input } from "../../plan.ts";
+import { canPlay } from "../../sources/records.ts";
 import { useStatistics, useViews } from "../context.ts";
+import { ImageRange } from "../image_range.tsx";
 import { Picture } from "../picture.tsx";
 
 /** CSS pixels of its picture. */
@@ -17,11 +19,20 @@ export function Enters({ input }: { input: Input }) {
   const steps = now?.layers.filter(({ name }) => name.startsWith(BEFORE)) ?? [];
   const last = now?.values.get(steps.at(-1)?.name ?? "") ?? value;
   const statistics = useStatistics(last ?? null);
+  const source = state.source.value;
+  const { phase } = state.sourceStatus.value;
+  // A camera's own picture may go on meanwhile.
+  const isPaused =
+    source !== null &&
+    source.input === input.key &&
+    canPlay(source) &&
+    phase !== "elsewhere" &&
+    !(source.playing && phase === "live");
   if (value === undefined || last === undefined) return null;
   const all = statistics?.layer;
   return (
     <section class="nbg-enters" aria-label="Enters the network">
-      <h3>Enters the network</h3>
+      <h3>Enters the network{isPaused && <span class="nbg-second nbg-paused"> · paused</span>}</h3>
       <div class="nbg-enters-picture" data-layer={value.key}>
         {state.session.value !== null && (
           <Picture value={value} width={SIDE} height={SIDE} tile={20} />
@@ -31,6 +42,11 @@ export function Enters({ input }: { input: Input }) {
         {imageShape(last)} {input.dtype}
         {!displayOf(value).image && `, ${contents(value)}`}
       </p>
+      {displayOf(value).image && (
+        <p class="nbg-second">
+          shown in <ImageRange value={value} />
+        </p>
+      )}
       {all && (
         <p class="nbg-second nbg-enters-numbers">
           <span>

@@ -1,6 +1,10 @@
 // What a network makes of the examples that are watched: pictures, classes, or numbers.
+import { reducedHere, summary } from "../../gl/summary.ts";
+import type { Value } from "../../plan.ts";
+import type { ColorLimits, ImageChoice } from "../../state/colors.ts";
 import type { Examples } from "../../state/training.ts";
 import type { Course } from "../../training.ts";
+import { imageEnds } from "../image_ends.ts";
 
 /** A picture's size, if an array of this shape is one. */
 export interface Frame {
@@ -28,27 +32,28 @@ export function kindOf(course: Course, { outputShape, targets, count }: Examples
 
 export interface Guess {
   readonly best: number;
-  /** What the softmax gives it. */
+  /** What a softmax gives it. */
   readonly share: number;
 }
 
-/** The class with the largest of these scores. */
-export function guessOf(scores: Float32Array): Guess {
+/** The class with the largest of these scores; `shares`: they are its softmax already. */
+export function guessOf(scores: Float32Array, shares: boolean): Guess {
   let best = 0;
   for (const [k, score] of scores.entries()) if (score > (scores[best] ?? 0)) best = k;
   const most = scores[best] ?? 0;
+  if (shares) return { best, share: most };
   const sum = scores.reduce((total, score) => total + Math.exp(score - most), 0);
   return { best, share: 1 / sum };
 }
 
-/** Black and white of pictures: 0 and 1 for those that are within them, else what their numbers span. */
-export function lightOf(values: Float32Array): { low: number; high: number } {
-  let [low, high] = [0, 1];
-  for (const value of values) {
-    if (value < low) low = value;
-    if (value > high) high = value;
-  }
-  return { low, high };
+/** Black and white of pictures: as of all that is shown of the network's value. */
+export function lightOf(
+  values: Float32Array,
+  value: Pick<Value, "limits">,
+  choice: ImageChoice | undefined,
+): ColorLimits {
+  const nchw = [1, 1, 1, values.length] as const;
+  return imageEnds(value, summary(reducedHere(values, nchw, 0)), choice) ?? { low: 0, high: 1 };
 }
 
 export function paintPicture(

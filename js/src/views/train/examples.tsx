@@ -1,8 +1,11 @@
 // The row of a checkpoint's predictions: what it makes of each example.
 import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { exact, percent, short } from "../../format.ts";
+import type { Value } from "../../plan.ts";
+import type { ColorLimits } from "../../state/colors.ts";
 import type { Examples } from "../../state/training.ts";
 import { useViews } from "../context.ts";
+import { isOfShares } from "../image_ends.ts";
 import { px } from "../layout.ts";
 import {
   type Frame,
@@ -14,6 +17,8 @@ import {
   sizeOf,
 } from "./examples.ts";
 
+/** Of a network that isn't there yet. */
+const UNLIMITED = { limits: [null, null] } as const;
 /** Of an output that is neither a picture nor classes so many numbers are shown. */
 const MOST = 4;
 
@@ -40,6 +45,12 @@ export function Predictions(props: {
 const part = (values: Float32Array, k: number, size: number): Float32Array =>
   values.subarray(k * size, (k + 1) * size);
 
+/** Black and white of pictures that are of one of the network's values. */
+function useLight(values: Float32Array, of: Value | undefined): ColorLimits {
+  const choice = useViews().state.imageRanges.value[of?.key ?? ""];
+  return useMemo(() => lightOf(values, of ?? UNLIMITED, choice), [values, of, choice]);
+}
+
 function One(props: {
   fixed: Examples;
   kind: Kind;
@@ -49,14 +60,16 @@ function One(props: {
   k: number;
 }) {
   const { fixed, kind, values, side, of, k } = props;
-  const { state } = useViews();
+  const { state, network } = useViews();
   const classes = state.classes.value;
+  const [shownOutput, shownInput] = [network.value?.outputs[0], network.value?.inputs[0]];
   const output = sizeOf(fixed.outputShape);
   const label = `example ${k + 1}, ${of}`;
   // Where there are no targets the network gives back its input.
   const given = fixed.targets.length > 0 ? fixed.targets : fixed.inputs;
-  const light = useMemo(() => lightOf(given), [given]);
-  const seen = useMemo(() => lightOf(fixed.inputs), [fixed.inputs]);
+  const light = useLight(given, shownOutput);
+  const seen = useLight(fixed.inputs, shownInput);
+  const shares = shownOutput !== undefined && isOfShares(shownOutput);
   if (kind === "pictures") {
     const shape =
       values === null
@@ -73,7 +86,7 @@ function One(props: {
   if (kind === "classes") {
     const wanted = fixed.targets[k] ?? -1;
     const frame = frameOf(fixed.inputShape);
-    const guess = values === null ? null : guessOf(part(values, k, output));
+    const guess = values === null ? null : guessOf(part(values, k, output), shares);
     const name = (which: number): string => classes[which] || String(which);
     const right = guess?.best === wanted;
     return (
@@ -101,7 +114,7 @@ function One(props: {
     k,
     values === null ? sizeOf(fixed.targetShape) : output,
   );
-  const most = own.reduce((found, one) => Math.max(found, Math.abs(one)), 0);
+  const most = shares ? 1 : own.reduce((found, one) => Math.max(found, Math.abs(one)), 0);
   return (
     <span
       class="nbg-few"

@@ -1,0 +1,101 @@
+// What black and white of an image are, as a control, and how many of its numbers lie beyond.
+import { fixed, full, short } from "../format.ts";
+import { displayOf } from "../network/display.ts";
+import { IMAGE_RANGES, type Value } from "../plan.ts";
+import type { ImageChoice } from "../state/colors.ts";
+import { useClipped, useStatistics, useViews } from "./context.ts";
+import { imageEnds } from "./image_ends.ts";
+import { useRange } from "./maps.tsx";
+
+/** "0 to 1", "−0.06 to 1.16". */
+function endsText(low: number, high: number): string {
+  const text = [low, high].every(Number.isInteger) ? (end: number) => fixed(end, 0) : short;
+  return `${text(low)} to ${text(high)}`;
+}
+
+const wordOf = (value: Value): string => (displayOf(value).drawn === "rgb" ? "RGB" : "grey");
+
+/** "grey", its range to be chosen, and what that clips. */
+export function ImageRange({ value }: { value: Value }) {
+  const { name } = displayOf(value);
+  if (name === "classes") return <>the likeliest class of each place</>;
+  return (
+    <>
+      {wordOf(value)} <RangeSelect value={value} />
+      <Clippings value={value} />
+    </>
+  );
+}
+
+function RangeSelect({ value }: { value: Value }) {
+  const { state } = useViews();
+  const statistics = useStatistics(value);
+  const { low, high } = useRange(value);
+  const choice = state.imageRanges.value[value.key];
+  const usual = imageEnds(value, statistics?.layer, undefined);
+  const held = Array.isArray(choice) ? (choice as readonly [number, number]) : null;
+  const known: (readonly [number, number])[] = IMAGE_RANGES.map((ends) => ends);
+  if (held !== null && !known.some((ends) => `${ends}` === `${held}`)) known.push(held);
+  const summary = statistics?.layer;
+  const choose = (word: string): void => {
+    const { [value.key]: _, ...others } = state.imageRanges.peek();
+    const chosen: ImageChoice | undefined =
+      word === "" ? undefined : word === "layer" ? "layer" : (JSON.parse(word) as [number, number]);
+    state.imageRanges.value = chosen === undefined ? others : { ...others, [value.key]: chosen };
+  };
+  const own: readonly [number, number] | null =
+    summary !== undefined && summary.min < summary.max ? [summary.min, summary.max] : null;
+  const isKnown = low !== undefined && high !== undefined;
+  return (
+    <label
+      class="nbg-image-range"
+      title="What black and white are; numbers beyond are clipped, and marked with dots"
+    >
+      <span aria-hidden="true">{isKnown ? endsText(low, high) : "…"}</span>
+      <select
+        aria-label={`What black and white of ${value.key} are`}
+        value={choice === undefined ? "" : choice === "layer" ? "layer" : JSON.stringify(choice)}
+        onChange={(event) => choose(event.currentTarget.value)}
+      >
+        <option value="">
+          {usual === null ? "As usual" : `As usual, ${endsText(usual.low, usual.high)}`}
+        </option>
+        {known.map(([from, to]) => (
+          <option key={`${from} ${to}`} value={JSON.stringify([from, to])}>
+            {endsText(from, to)}
+          </option>
+        ))}
+        <option value="layer">Its own least and greatest number</option>
+        {own !== null && JSON.stringify(own) !== JSON.stringify(held) && (
+          <option value={JSON.stringify(own)}>{`Held at ${endsText(...own)}`}</option>
+        )}
+      </select>
+    </label>
+  );
+}
+
+/** " · 12 above, 3 below": how many numbers of the shown image its range clips; nothing where it clips none. */
+function Clippings({ value }: { value: Value }) {
+  const { network } = useViews();
+  const { low = 0, high = 0, mode } = useRange(value);
+  const found = useClipped(mode === "fixed" ? value : null, low, high);
+  if (network.value === null || found === null || found.above + found.below === 0) return null;
+  const words = [
+    [found.above, "above"],
+    [found.below, "below"],
+  ] as const;
+  return (
+    <span
+      class="nbg-clipped"
+      data-above={found.above}
+      data-below={found.below}
+      title="Numbers beyond the range: black dots are on what is above it, white ones on what is below"
+    >
+      {" · "}
+      {words
+        .filter(([count]) => count > 0)
+        .map(([count, word]) => `${full(count)} ${word}`)
+        .join(", ")}
+    </span>
+  );
+}

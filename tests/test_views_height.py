@@ -1,0 +1,120 @@
+"""How high a Viewer is: no higher than it was asked to be, whatever stands in it."""
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from playwright.sync_api import expect
+from torch import nn
+
+import nbglcnn
+from nbglcnn import Plan
+from views_page import Views
+
+Show = Callable[..., Views]
+# The whole Viewer, what scrolls in it, and what stands above and below that.
+BOXES = """() => {
+  const box = (name) => {
+    const found = document.querySelector(name).getBoundingClientRect();
+    return { top: found.top, bottom: found.bottom, height: found.height };
+  };
+  const content = document.querySelector('.nbg-content');
+  return { all: box('.nbglcnn'), content: box('.nbg-content'), status: box('.nbg-status'),
+    bar: box('.nbg-bar'), scrolls: content.scrollHeight > content.clientHeight };
+}"""
+LONG = "the context was lost, and 15 layers with their weights are rebuilt. " * 6
+
+
+@cache
+def network() -> tuple[Plan, np.ndarray]:
+    torch.manual_seed(0)
+    layers: list[nn.Module] = []
+    for k in range(8):
+        layers += [nn.Conv2d(8 if k else 3, 8, 3, padding=1), nn.ReLU()]
+    x = np.random.default_rng(0).random((1, 3, 48, 48)).astype(np.float32)
+    return nbglcnn.compile(nn.Sequential(*layers).eval(), x), x
+
+
+@pytest.mark.parametrize("width", [420, 620, 848, 1280])
+@pytest.mark.parametrize("height", [640, 360])
+def test_the_whole_viewer_is_as_high_as_asked_for(show: Show, width: int, height: int) -> None:
+    plan, x = network()
+    views = show(plan, x, width=width)
+    views.set(height=height, selected={"layer": "0", "channel": 0})
+    page = views.page
+    lost = {"phase": "lost", "title": "The graphics context was lost", "text": LONG}
+    ready = views.get("status")
+    for changes in ({"tab": "network"}, {"tab": "layer"}, {"status": lost}, {"status": ready}):
+        views.set(**changes)
+        views.quiet()
+        found = page.evaluate(BOXES)
+        assert found["all"]["height"] == height
+        assert found["scrolls"] and found["content"]["height"] > 40
+        assert found["bar"]["top"] >= found["all"]["top"]
+        assert found["content"]["bottom"] <= found["status"]["top"] + 0.5
+        assert found["status"]["bottom"] <= found["all"]["bottom"]
+    # What is below can be reached.
+    last = page.locator(".nbg-content").evaluate(
+        """(one) => {
+          one.scrollTop = 1e6;
+          return one.lastElementChild.getBoundingClientRect().bottom;
+        }"""
+    )
+    assert last <= page.evaluate(BOXES)["status"]["top"] + 1
+
+
+@pytest.mark.parametrize("width", [420, 848])
+def test_where_bar_and_status_line_alone_take_more_all_of_it_scrolls(
+    show: Show, width: int
+) -> None:
+    plan, x = network()
+    views = show(plan, x, width=width)
+    views.set(height=100)
+    views.quiet()
+    found = views.page.evaluate(BOXES)
+    assert found["all"]["height"] == 100
+    views.page.locator(".nbg-status").scroll_into_view_if_needed()
+    assert views.page.evaluate(BOXES)["status"]["bottom"] <= found["all"]["bottom"] + 1
+
+
+@pytest.mark.parametrize("width", [620, 848, 1280])
+def test_the_drawer_of_sources_stands_within_the_height(show: Show, width: int) -> None:
+    plan, x = network()
+    views = show(plan, x, width=width)
+    page = views.page
+    page.evaluate("() => { globalThis.stop = views.feeds(); }")
+    views.set(height=500)
+    page.locator(".nbg-chosen-source").click()
+    expect(page.locator(".nbg-drawer")).to_be_visible()
+    views.quiet()
+    found = page.evaluate(BOXES)
+    assert found["all"]["height"] == 500
+    assert found["status"]["bottom"] <= found["all"]["bottom"]
+    # The whole of it can be scrolled to, and some of the network is seen.
+    assert page.locator(".nbg-drawer").evaluate("(one) => one.scrollHeight > one.clientHeight")
+    assert found["content"]["height"] > 40
+
+
+def test_what_needs_less_is_lower_and_presented_it_fills_the_window(show: Show) -> None:
+    torch.manual_seed(0)
+    x = np.ones((1, 1, 6, 6), np.float32)
+    views = show(nbglcnn.compile(nn.Sequential(nn.Conv2d(1, 2, 3)).eval(), x), x, width=848)
+    page = views.page
+    views.set(height=900)
+    views.quiet()
+    low = page.evaluate(BOXES)
+    assert low["all"]["height"] < 800 and not low["scrolls"]
+    views.set(height=300, presenting=True)
+    page.wait_for_function(
+        "() => document.querySelector('.nbglcnn').dataset.presenting !== undefined"
+    )
+    views.quiet()
+    assert page.evaluate(BOXES)["all"]["height"] == 1000
+    views.set(presenting=False)
+    page.wait_for_function(
+        "() => document.querySelector('.nbglcnn').dataset.presenting === undefined"
+    )
+    views.quiet()
+    assert page.evaluate(BOXES)["all"]["height"] == 300

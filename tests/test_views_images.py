@@ -1,0 +1,267 @@
+"""Pictures in the views: their range, what it clips, bars of shares, and what is seen again."""
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from playwright.sync_api import Locator, Page, expect
+from torch import Tensor, nn
+
+import nbglcnn
+from nbglcnn import Plan, pictures
+from page import encode
+from views_page import Views, pixels
+
+Show = Callable[..., Views]
+STEP = 1  # of 255
+
+
+class Sharper(nn.Module):
+    """A picture with more contrast, beyond 0 and 1 on both sides."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mix = nn.Conv2d(3, 3, 1, bias=False)
+        self.mix.weight.data[:] = torch.eye(3)[..., None, None] * 1.5
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.mix(x) - 0.25
+
+
+@cache
+def picture() -> tuple[Plan, np.ndarray, np.ndarray]:
+    """A Plan, its input, and its output in PyTorch."""
+    x = np.random.default_rng(2).random((2, 3, 18, 24)).astype(np.float32)
+    model = Sharper().eval()
+    with torch.inference_mode():
+        output = model(torch.from_numpy(x)).numpy()
+    return nbglcnn.compile(model, x), x, output
+
+
+def caption(page: Page) -> Locator:
+    return page.locator(".nbg-end:has([data-layer=output])")
+
+
+def choice(page: Page) -> Locator:
+    return caption(page).get_by_label("What black and white of output are")
+
+
+def shown(page: Page, key: str = "output") -> np.ndarray:
+    """The picture of an end of the network, as its canvas has it."""
+    return pixels(page.locator(f".nbg-end [data-maps='{key}']"))
+
+
+def by_python(plan: Plan, array: np.ndarray, scale: int, **look: object) -> np.ndarray:
+    value = next(one for one in plan.values if one.key == "output")
+    return np.asarray(pictures.picture(value, array, scale=scale, **look))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("example", [0, 1])
+def test_an_output_is_drawn_from_0_to_1_and_what_that_clips_is_marked_and_counted(
+    show: Show, example: int
+) -> None:
+    plan, x, output = picture()
+    views = show(plan, x)
+    views.set(example=example)
+    views.quiet()
+    above = int((output[example] > 1 + 0.5 / 255).sum())
+    below = int((output[example] < -0.5 / 255).sum())
+    clipped = caption(views.page).locator(".nbg-clipped")
+    expect(clipped).to_have_attribute("data-above", str(above))
+    expect(clipped).to_have_attribute("data-below", str(below))
+    expect(clipped).to_have_text(f" · {above} above, {below} below")
+    expect(caption(views.page).locator(".nbg-image-range > span")).to_have_text("0 to 1")
+    found = shown(views.page)
+    scale = found.shape[0] // 18
+    assert scale > 1, "it is enlarged, and yet its marks are a pixel large"
+    mine = by_python(plan, output, scale, example=example)
+    assert np.abs(found.astype(int) - mine.astype(int)).max() <= STEP
+    # The input is within its range: nothing is said of it.
+    expect(views.page.locator(".nbg-end:has([data-layer=x]) .nbg-clipped")).to_have_count(0)
+
+
+def test_the_range_of_a_picture_is_chosen_and_its_pixels_follow(show: Show) -> None:
+    plan, x, output = picture()
+    views = show(plan, x)
+    page = views.page
+    own = (float(output[0].min()), float(output[0].max()))
+    for word, ranges, look in (
+        ("−1 to 1", {"output": [-1, 1]}, (-1.0, 1.0)),
+        ("Its own least and greatest number", {"output": "layer"}, "layer"),
+        ("0 to 255", {"output": [0, 255]}, (0.0, 255.0)),
+    ):
+        choice(page).select_option(label=word)
+        views.quiet()
+        assert views.get("imageRanges") == ranges
+        found = shown(page)
+        mine = by_python(plan, output, max(1, found.shape[0] // 18), color_range=look)
+        if found.shape != mine.shape:  # nothing is marked: the browser enlarges it
+            mine = by_python(plan, output, 1, color_range=look)
+        assert np.abs(found.astype(int) - mine.astype(int)).max() <= STEP
+    # What is held stays, whatever comes.
+    label = choice(page).locator("option", has_text="Held at").inner_text()
+    choice(page).select_option(label=label)
+    views.page.evaluate("a => views.feed(...a)", ["x", encode(x * 0.5)])
+    views.quiet()
+    held = views.get("imageRanges")["output"]
+    np.testing.assert_allclose(held, own, rtol=1e-6)
+    choice(page).select_option(value="")
+    assert views.get("imageRanges") == {}
+
+
+def test_a_picture_of_noise_does_not_turn_black_to_grey(show: Show) -> None:
+    plan, x, _ = picture()
+    views = show(plan, x)
+    noise = np.random.default_rng(4).normal(0, 1, x.shape)
+    for strength in (0.05, 0.3):
+        noisy = (x * 0.6 + strength * noise).astype(np.float32)
+        views.page.evaluate("a => views.feed(...a)", ["x", encode(noisy)])
+        views.quiet()
+        expect(
+            views.page.locator(".nbg-end:has([data-layer=x]) .nbg-image-range > span")
+        ).to_have_text("0 to 1")
+        found = shown(views.page, "x")
+        scale = found.shape[0] // 18
+        value = next(one for one in plan.values if one.key == "x")
+        mine = np.asarray(pictures.picture(value, noisy, scale=scale))
+        assert np.abs(found.astype(int) - mine.astype(int)).max() <= STEP
+
+
+@cache
+def classifier() -> tuple[Plan, np.ndarray, np.ndarray]:
+    """A network that ends with a softmax of scores that are close, its input and its shares."""
+    torch.manual_seed(1)
+    layers = (nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(32, 5), nn.Softmax(1))
+    model = nn.Sequential(*layers).eval()
+    x = np.random.default_rng(2).random((1, 1, 6, 6)).astype(np.float32)
+    with torch.inference_mode():
+        shares = model(torch.from_numpy(x)).numpy()[0]
+    assert shares.max() < 0.5
+    return nbglcnn.compile(model, x), x, shares
+
+
+# Of each bar its length as a share of the room that there is for it.
+BARS = """(svg) => {
+  const zero = svg.querySelector('.nbg-zero');
+  const at = (name) => Number(zero.getAttribute(name));
+  const upright = at('y1') === at('y2');
+  const room = (upright ? at('y1') : svg.width.baseVal.value - at('x1')) - 1;
+  return [...svg.querySelectorAll('rect')].map(
+    (bar) => Number(bar.getAttribute(upright ? 'height' : 'width')) / room);
+}"""
+ROWS = """(list) => [...list.querySelectorAll('.nbg-top-bar')].map(
+  (bar) => parseFloat(bar.style.width) / 100)"""
+
+
+def lengths(bars: Locator) -> list[float]:
+    expect(bars.first).to_be_visible()
+    assert bars.count() == 1
+    isList = bars.evaluate("(one) => one.nodeName !== 'svg'")
+    return list(map(float, bars.evaluate(ROWS if isList else BARS)))
+
+
+@pytest.mark.parametrize("width", [420, 848, 1280])
+def test_bars_behind_a_softmax_go_from_0_to_1_in_each_view(show: Show, width: int) -> None:
+    plan, x, shares = classifier()
+    views = show(plan, x, width=width)
+    page = views.page
+    views.quiet()
+    expected = pytest.approx(sorted(shares), abs=0.01)
+    ends = page.locator(".nbg-end [data-bars=output]")
+    assert sorted(lengths(ends)) == expected
+    others = page.locator(".nbglcnn [data-bars='3']")
+    for k in range(others.count()):
+        assert sorted(lengths(others.nth(k))) == expected
+    if width >= 760:
+        page.get_by_role("button", name="Graph").click()
+        views.quiet()
+        assert sorted(lengths(page.locator(".nbg-node [data-bars=output]"))) == expected
+    views.set(selected={"layer": "3", "channel": None}, tab="layer", section="maps")
+    views.quiet()
+    assert lengths(page.locator(".nbg-main svg[data-bars='3']")) == pytest.approx(
+        list(shares), abs=0.01
+    )
+    thumb = page.locator("[data-thumb='output'] rect")
+    side = float(page.locator("[data-thumb='output']").get_attribute("width") or 0)
+    found = [float(one.get_attribute("width") or 0) / side for one in thumb.all()]
+    assert found == pytest.approx(list(shares), abs=0.01)
+    rows = page.locator(".nbg-element rect:not([class*=zero])")
+    found = [float(one.get_attribute("width") or 0) / 72 for one in rows.all()]
+    assert found == pytest.approx(list(shares), abs=0.01)
+    views.set(section="bend")
+    views.quiet()
+    bars = page.locator(".nbg-bend-element .nbg-bend-bar")
+    widths = [float(one.evaluate("(bar) => parseFloat(bar.style.width)")) for one in bars.all()]
+    assert widths == pytest.approx(list(100 * shares), abs=1)
+
+
+def test_scores_without_a_softmax_fill_the_room(show: Show) -> None:
+    torch.manual_seed(1)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(36, 5)).eval()
+    x = np.random.default_rng(2).random((1, 1, 6, 6)).astype(np.float32)
+    views = show(nbglcnn.compile(model, x), x)
+    views.quiet()
+    with torch.inference_mode():
+        scores = model(torch.from_numpy(x)).numpy()[0]
+    found = lengths(views.page.locator(".nbg-end [data-bars=output]"))
+    spread = max(0, scores.max()) - min(0, scores.min())
+    assert sorted(found) == pytest.approx(sorted(np.abs(scores) / spread), abs=0.01)
+
+
+AWAY = "() => { document.body.style.paddingTop = '5000px'; scrollTo(0, 0); }"
+BACK = "() => { document.body.style.paddingTop = '0'; }"
+UNSEEN = "() => [...views.state.seen.value.values()][0] === false"
+# Whatever a view draws itself or writes down of values.
+LOOKS = """() => {
+  const root = document.querySelector('.nbglcnn main');
+  const numbers = root.cloneNode(true);
+  for (const one of numbers.querySelectorAll('.nbg-image-range, style')) one.remove();
+  return [[...root.querySelectorAll('canvas')].map((one) => one.toDataURL()),
+    numbers.textContent, [...root.querySelectorAll('rect')].map((one) => one.outerHTML)];
+}"""
+TABS = [
+    {"tab": "network"},
+    {"tab": "layer", "section": "maps"},
+    {"tab": "layer", "section": "filters"},
+    {"tab": "layer", "section": "explain"},
+    {"tab": "layer", "section": "bend"},
+]
+
+
+@pytest.mark.parametrize("view", TABS, ids=lambda view: view.get("section", view["tab"]))
+def test_what_comes_back_in_sight_shows_the_run_of_now(show: Show, view: dict[str, str]) -> None:
+    torch.manual_seed(3)
+    layers = (nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), nn.Conv2d(4, 3, 3, padding=1))
+    model = nn.Sequential(*layers, nn.Sigmoid()).eval()
+    x = np.random.default_rng(2).random((1, 3, 18, 24)).astype(np.float32)
+    plan = nbglcnn.compile(model, x)
+    views = show(plan, x)
+    page = views.page
+    page.evaluate("() => { globalThis.stop = views.feeds(); }")  # by it is known what is seen
+    pixel = {"height": 18, "width": 24, "y": 5, "x": 7}
+    opened = {"selected": {"layer": "0", "channel": 1}, "pixel": pixel, **view}
+    views.set(**opened)
+    views.settle()
+    views.quiet()
+    before = page.evaluate(LOOKS)
+    page.evaluate(AWAY)
+    page.wait_for_function(UNSEEN)
+    for k in (3, 2):
+        page.evaluate("a => views.feed(...a)", ["input", encode(x[..., ::-1] / k)])
+        views.quiet()
+    page.evaluate(BACK)
+    page.wait_for_function(f"() => !({UNSEEN})()")
+    views.settle()
+    views.quiet()
+    after = page.evaluate(LOOKS)
+    other = show(plan, x[..., ::-1] / 2)
+    other.page.evaluate("() => { globalThis.stop = views.feeds(); }")
+    other.set(**opened)
+    other.settle()
+    other.quiet()
+    fresh = other.page.evaluate(LOOKS)
+    assert after == fresh
+    if view.get("section") != "filters":
+        assert after != before
