@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -46,7 +45,8 @@ def store_of(plan: Plan, taken: list[EditState] | None = None) -> Store:
 
 def edit(name: str, **fields: Any) -> Edit:
     """A bend of the first layer."""
-    return Edit(**{"layer": "0", "name": name, "transform": "multiply", "parameters": (2.0,)} | fields)
+    usual = {"layer": "0", "name": name, "transform": "multiply", "parameters": (2.0,)}
+    return Edit(**usual | fields)
 
 
 def after(store: Store, steps: int) -> Store:

@@ -82,7 +82,7 @@ def test_a_file_with_more_examples_than_are_possible_changes_nothing() -> None:
     full.examples["more"] = full.example("more", "c0", data_of(), NETWORK)
     over = full.to_file("conv", averaged=False)
     found = lesson(1)
-    with pytest.raises(InputError, match="can't be taken.*at most 2000"):
+    with pytest.raises(InputError, match=r"can't be taken.*at most 2000"):
         found.from_file(over)
     assert len(found.examples) == 1
     found.from_file(file)

@@ -109,9 +109,7 @@ def test_classes_that_are_not_there_are_refused() -> None:
     [(0, 10, 0), (0.1, 10, 1), (0.14, 10, 1), (0.16, 10, 2), (0.001, 10, 1), (0.999, 10, 9),
      (0.5, 2, 1), (0.9, 1, 0)],
 )  # fmt: skip
-def test_a_share_is_held_out_at_least_one_and_never_all(
-    share: float, count: int, out: int
-) -> None:
+def test_a_share_is_held_out_at_least_one_and_never_all(share: float, count: int, out: int) -> None:
     x = np.arange(2.0 * count, dtype=np.float32).reshape(count, 2)
     run, data = given(nn.Linear(2, 2), x, "mse", batch_size=1)
     found = set_of(run, data, share)
