@@ -313,8 +313,10 @@ def test_a_code_of_4096_numbers_is_taken_and_a_larger_one_not() -> None:
         sources.checked_layer(cut(65), "1")
 
 
-@pytest.mark.parametrize(("height", "width", "size"), [(28, 28, (28, 28)), (28, 29, (27, 28)),
-                                                       (56, 14, (28, 7)), (1, 60, (1, 28))])  # fmt: skip
+@pytest.mark.parametrize(
+    ("height", "width", "size"),
+    [(28, 28, (28, 28)), (28, 29, (27, 28)), (56, 14, (28, 7)), (1, 60, (1, 28))],
+)
 def test_small_pictures_have_28_pixels_a_side_at_most(
     height: int, width: int, size: tuple[int, int]
 ) -> None:

@@ -186,11 +186,23 @@ def test_a_file_has_the_layers_name_up_to_120_letters() -> None:
         return recording._name(key, 7)
 
     assert recording.LONGEST == 120
-    assert called("a" * 120) == "a" * 120 and called("a" * 121) == "layer7"
-    assert called("ü" * 20) == "%C3%BC" * 20 and called("ü" * 21) == "layer7"
+    assert called("a" * 120) == "a" * 120 and called("a" * 121) == "%layer7"
+    assert called("ü" * 20) == "%C3%BC" * 20 and called("ü" * 21) == "%layer7"
     assert called("encoder.0") == "encoder.0"
     assert called(recording.RECORDED) != recording.RECORDED
     assert called(".hidden") == "%2Ehidden" and called("end.") == "end%2E"
+
+
+def test_layers_that_are_called_as_other_files_have_files_of_their_own(tmp_path: Path) -> None:
+    names = [recording.RECORDED, "layer1", "l" * 121]
+    nodes = [node("Neg", [a], [b]) for a, b in zip(["x", *names], names, strict=False)]
+    model, x = model_of(nodes, {"x": (2, 3)}, [names[-1]]), randn(5, 3)
+    group = nbglcnn.record(model, x, [names[1], names[2], names[0]], tmp_path / "a", batch_size=2)
+    found = {array.attrs.get("name"): array[:] for _, array in group.arrays()}
+    assert set(found) == {*names, None}
+    for name, sign in zip(names, (-1, 1, -1), strict=True):
+        assert_equal(found[name], sign * x)
+    assert found[None].all()
 
 
 @pytest.mark.parametrize("count", [1, 3, 4, 5, 8, 9])
