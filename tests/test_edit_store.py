@@ -125,12 +125,12 @@ def test_what_cannot_be_applied_changes_nothing(plan: Plan) -> None:
             raise InputError("no")
 
     store = Store(lambda: plan, refuse, lambda _: np.zeros(1))
-    told: list[int] = []
-    store.listeners.append(lambda: told.append(len(store.past)))
+    heard: list[int] = []
+    store.listeners.append(lambda: heard.append(len(store.past)))
     store.change([edit("a")])
     with pytest.raises(InputError):
         store.change([edit("bad")])
-    assert (now(store), len(store.past), told) == (["a"], 1, [1])
+    assert (now(store), len(store.past), heard) == (["a"], 1, [1])
 
 
 def test_other_weights_take_the_steps_of_weights_away(plan: Plan) -> None:

@@ -210,7 +210,7 @@ def test_a_value_of_4096_numbers_is_taken_whole_and_a_larger_one_averaged() -> N
         taught(MOST_FEATURES + 1, 1)
 
 
-@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [np.uint8, np.float16, np.float32, np.float64])
 def test_examples_of_bytes_and_of_floats_are_the_same(dtype: Any) -> None:
     model = nn.Sequential(nn.Conv2d(3, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(24, 2)).eval()
     viewer = Viewer(model, torch.rand(1, 3, 6, 5))

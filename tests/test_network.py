@@ -1,5 +1,6 @@
 """A Viewer's network without pages: what is kept of it, by what, and when it is made again."""
 
+from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,7 +16,7 @@ from nbglcnn.viewer import network as networks
 from nbglcnn.viewer import parity, snapshot
 from nbglcnn.viewer.features import Features
 from nbglcnn.viewer.network import Network
-from nbglcnn.viewer.weights import WeightLog
+from nbglcnn.viewer.weights import WeightLog, checked
 
 
 def made() -> nn.Sequential:
@@ -139,8 +140,8 @@ def test_a_snapshot_grows_smaller_until_it_fits_or_is_tiny(network: Network) -> 
 
 
 def test_the_name_of_weights_follows_each_number_and_parameter(network: Network) -> None:
-    def name(of: Network) -> str:
-        return Features(of, "0").weights
+    def name(of: Network, layer: str = "0") -> str:
+        return Features(of, layer).weights
 
     first = name(network)
     network.patch("0.bias", 2, 0.25)
@@ -148,6 +149,8 @@ def test_the_name_of_weights_follows_each_number_and_parameter(network: Network)
     assert second != first
     other = Network(made(), X * 2, observe="all", precision="float32")
     assert name(other) == first, "whatever the input is"
+    named = nn.Sequential(OrderedDict(zip("abcd", made().children(), strict=True)))
+    assert name(Network(named, X, observe="all", precision="float32"), "a") != first
     network.load_state_dict(made().state_dict())
     assert name(network) == first
     features = Features(network, "0")
@@ -322,3 +325,24 @@ def test_an_edit_of_an_example_is_of_the_batch(network: Network) -> None:
     np.testing.assert_allclose(found[:, 1], 2 * own[:, 1], rtol=1e-6)
     np.testing.assert_allclose(found[:, [0, 2]], own[:, [0, 2]], rtol=1e-6)
     viewer.close()
+
+
+class Offset(nn.Module):
+    """A layer with whole numbers as weights."""
+
+    offset: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("offset", torch.tensor([1, 2, 3], dtype=torch.int64))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.offset
+
+
+def test_whole_numbers_stay_whole() -> None:
+    graph = Network(Offset(), X[0, 0, :1, :3], observe="all", precision="float32").graph
+    assert checked(graph, "offset", 1, 7.0).new == 7
+    for values in (2.5, [1, 2, 0.5]):
+        with pytest.raises(InputError, match="offset has the shape .3,. and holds int.* numbers"):
+            checked(graph, "offset", slice(None), values)

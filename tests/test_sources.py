@@ -650,7 +650,9 @@ def test_an_item_of_any_numbers_is_the_same_whether_its_block_is_made_or_not(kin
             assert found.shape == (2, 3, 4, 6) and found.dtype == np.float32
             for example in found:
                 np.testing.assert_array_equal(example, expected[index])
-            blocks.blob(f"{blocks.name}.0")
+            block = blocks.blob(f"{blocks.name}.0")
+            assert block is not None and len(bytes(block)) == 5 * blocks.item_bytes
+            assert blocks.item(index).nbytes == blocks.item_bytes
         found[:] = 0  # a copy
         np.testing.assert_array_equal(blocks.tensor(2)[0], expected[2])
 

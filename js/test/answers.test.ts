@@ -83,7 +83,7 @@ test("a read of a later revision waits for its State", async () => {
   assert.deepEqual([sent, own.waiting], [BOTH, []]);
 });
 
-test("an answer that nobody waits for any more ends at the next value", async () => {
+test("an answer that is not waited for any more ends at the next value", async () => {
   const { own, take } = answers();
   const one = read("r");
   own.ask(one);

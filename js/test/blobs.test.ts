@@ -1,4 +1,4 @@
-// Blobs on their way from Python: their parts, what is asked for again, and when nobody waits any more.
+// Blobs on their way from Python: their parts, what is asked for again, and when the wait ends.
 import assert from "node:assert/strict";
 import { mock, test } from "node:test";
 import { CHUNK, type Part } from "../src/messages.ts";
@@ -39,7 +39,7 @@ test("a blob is put together of its parts, in whatever order they come", async (
   for (const k of [2, 0]) own.take(part("a", k), [dataOf(k)]);
   own.take(part("a", 0), [dataOf(0)]); // twice
   own.take(part("a", 1), [dataOf(1).subarray(1)]); // too short
-  own.take(part("b", 1), [dataOf(1)]); // nobody waits for it
+  own.take(part("b", 1), [dataOf(1)]); // not wanted
   own.take(part("a", 1), [dataOf(1)]);
   const whole = await come;
   assert.equal(whole.length, SIZE);
@@ -51,7 +51,7 @@ test("a blob is put together of its parts, in whatever order they come", async (
   await assert.rejects(again);
 });
 
-test("missing parts are asked for once, and after a minute of silence nobody waits", async () => {
+test("missing parts are asked for once, and after a minute of silence the wait ends", async () => {
   const { blobs: own, asked } = blobs();
   const come = own.get("a");
   own.take(part("a", 1), [dataOf(1)]);
@@ -97,7 +97,7 @@ function arrivals(store = new Store()) {
   return { own, store, asked, given, want };
 }
 
-test("a wanted blob is held once, whoever else holds it, and let go of with the next State", () => {
+test("a wanted blob is held once, besides other holders, and let go of with the next State", () => {
   const store = new Store();
   store.put("a", new Uint8Array(65 * 2 ** 20), 1); // by another Viewer
   const { own, want } = arrivals(store);

@@ -99,7 +99,7 @@ test("an edit acts unless it is off, mixed with 0 or of no channel", () => {
   assert.ok(!unlike([edit("own", { transform: "glsl", enabled: false }), edit("all")]));
 });
 
-test("the parity check is told the edits that act, and nothing while others are shown", () => {
+test("the parity check has the edits that act, and nothing while others are shown", () => {
   const state = editState();
   assert.equal(said(state), "");
   state.withoutEdits.value = true;
@@ -108,7 +108,7 @@ test("the parity check is told the edits that act, and nothing while others are 
   assert.equal(said(state), null);
   state.withoutEdits.value = false;
   assert.deepEqual(JSON.parse(said(state) ?? ""), [edit("a")]);
-  // Whoever made an edit, and in whatever order its fields are.
+  // From either side, and with its fields in any order.
   const turned = Object.fromEntries(Object.entries(edit("a")).reverse()) as unknown as Edit;
   const before = said(state);
   change(state, [turned]);

@@ -30,7 +30,7 @@ test("a bend that comes, goes, is switched or changed is marked", () => {
   assert.deepEqual(mark([one], [off]), ["7 conv: blur off"]);
   assert.deepEqual(mark([off], [one]), ["7 conv: blur on"]);
   assert.deepEqual(mark([one], [other]), ["7 conv: blur changed"]);
-  assert.deepEqual(mark([one], [edit("a")]), [], "the same, made anew");
+  assert.deepEqual(mark([one], [edit("a")]), [], "the same, made again");
   assert.deepEqual(mark([], [edit("a", { array: "h" })]), [], "an array is of what is shown");
   const none: Mark[] = [];
   assert.equal(marked(none, [one], [one], 7), none);

@@ -1,4 +1,4 @@
-// Sources in a page: blocks of a data set, the numbers of an item, codes of a latent, and what Python is told.
+// Sources in a page: blocks of a data set, the numbers of an item, codes of a latent, and what Python hears of.
 import assert from "node:assert/strict";
 import { mock, test } from "node:test";
 import type { Input } from "../src/plan.ts";
@@ -21,7 +21,7 @@ const MOST_BYTES = 48e6;
 mock.timers.enable({ apis: ["setTimeout", "Date"] });
 mock.method(performance, "now", () => Date.now());
 const wait = (ms: number): void => mock.timers.tick(ms);
-/** Promises that are settled have told so. */
+/** After this, promises that are settled have called back. */
 const settled = async (): Promise<void> => {
   for (let k = 0; k < 10; k++) await Promise.resolve();
 };
@@ -121,7 +121,7 @@ test("a block that did not come is asked for again behind five seconds, and one 
   assert.equal(asked.length, 2, "there is no such item");
 });
 
-test("blocks that nobody looks at are let go of on their way, and asked for at once when they are", async () => {
+test("blocks out of sight are let go of on their way, and asked for at once when they are", async () => {
   const { blocks, asked, dropped } = set(source(), 3);
   blocks.look(0);
   blocks.look(2);
@@ -174,7 +174,7 @@ test("of equal scores the first is the likeliest, and none where one is no numbe
   assert.equal(likeliest(Float32Array.of(1, Number.NaN, 3)), -1);
 });
 
-test("a code that moves is told ten times a second, and always the last", () => {
+test("a code that moves is sent ten times a second, and always the last", () => {
   const state = createState();
   state.source.value = source({ kind: "latent", code: [0] });
   const code = () => state.source.peek()?.code;
@@ -194,31 +194,31 @@ test("a code that moves is told ten times a second, and always the last", () => 
   assert.deepEqual(code(), [], "another source has come");
 });
 
-test("Python is told of pictures ten times a second, and that the last one is the last", () => {
+test("Python hears of pictures ten times a second, and that the last one is the last", () => {
   const state = createState();
-  const told: [boolean, number][] = [];
-  const feeder: Partial<Feeder> = { tell: (still, rate) => told.push([still, rate]) };
+  const heard: [boolean, number][] = [];
+  const feeder: Partial<Feeder> = { tell: (still, rate) => heard.push([still, rate]) };
   const telling = createTelling(state, feeder as Feeder);
   telling.fed(true);
-  assert.deepEqual(told.splice(0), [[false, 1]]);
+  assert.deepEqual(heard.splice(0), [[false, 1]]);
   wait(99);
   telling.fed(true);
-  assert.deepEqual(told, []);
+  assert.deepEqual(heard, []);
   wait(1);
   telling.fed(true);
-  assert.deepEqual(told.splice(0), [[false, 3]]);
+  assert.deepEqual(heard.splice(0), [[false, 3]]);
   assert.equal(state.sourceStatus.peek().phase, "live");
   telling.settle();
   telling.settle();
-  assert.deepEqual(told.splice(0), [[true, 0]]);
+  assert.deepEqual(heard.splice(0), [[true, 0]]);
   assert.equal(state.sourceStatus.peek().phase, "still");
   telling.fed(false);
   telling.fed(false); // as the strokes of a pen
   wait(100);
-  assert.deepEqual(told.splice(0), [[true, 0]]);
+  assert.deepEqual(heard.splice(0), [[true, 0]]);
   wait(1000);
   telling.fed(true);
-  assert.deepEqual(told.splice(0), [[false, 1]], "pictures of the last second");
+  assert.deepEqual(heard.splice(0), [[false, 1]], "pictures of the last second");
   telling.dispose();
 });
 

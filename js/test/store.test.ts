@@ -8,7 +8,7 @@ const { Store, pageStore } = await import("../src/engine/store.ts");
 const MIB = 2 ** 20;
 const bytes = (count: number): Uint8Array<ArrayBuffer> => new Uint8Array(count);
 
-/** A store with blobs that nobody holds, in this order, of so many bytes each. */
+/** A store with blobs without a holder, in this order, of so many bytes each. */
 function spare(sizes: Readonly<Record<string, number>>) {
   const store = new Store();
   for (const [hash, size] of Object.entries(sizes)) {

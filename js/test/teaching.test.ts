@@ -153,7 +153,7 @@ test("what was removed comes back where there is room alone", async () => {
   assert.equal(full.ids().length, MOST_CLASSES - 1);
 });
 
-test("examples of other weights or bends are stale, whoever wrote the bends", async () => {
+test("examples of other weights or bends are stale, however the bends are written", async () => {
   const { state, teaching } = await page(2, 1);
   assert.equal(teaching.stale().length, 0);
   state.teaching.value = { ...RECORD, weights: "other" };

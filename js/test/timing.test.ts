@@ -18,27 +18,27 @@ const wait = async (ms: number): Promise<void> => {
 const run = (sequence: number, more: Partial<RunInfo> = {}): RunInfo =>
   ({ sequence, ms: 100, clock: "fence", builds: false, ...more }) as RunInfo;
 
-test("runs are counted that ended within the last second, and the end is told", async () => {
+test("runs are counted that ended within the last second, and the end is reported", async () => {
   const signals = createSignals();
-  const told: [boolean, number][] = [];
-  const stop = watchPace(signals, (...now) => told.push(now));
-  assert.deepEqual(told, []);
+  const heard: [boolean, number][] = [];
+  const stop = watchPace(signals, (...now) => heard.push(now));
+  assert.deepEqual(heard, []);
   signals.running.value = true;
   signals.run.value = run(1);
   signals.running.value = false;
-  assert.deepEqual(told.splice(0), [[true, 0]], "it has begun");
+  assert.deepEqual(heard.splice(0), [[true, 0]], "it has begun");
   await wait(250);
-  assert.deepEqual(told.splice(0), [[true, 1]]);
+  assert.deepEqual(heard.splice(0), [[true, 1]]);
   await wait(250);
   signals.run.value = run(2);
   await wait(250);
-  assert.deepEqual(told.splice(0), [[false, 1], [true, 2]]); // biome-ignore format: pairs
+  assert.deepEqual(heard.splice(0), [[false, 1], [true, 2]]); // biome-ignore format: pairs
   await wait(250);
-  assert.deepEqual(told.splice(0), [[false, 1]], "the first ended a second ago");
+  assert.deepEqual(heard.splice(0), [[false, 1]], "the first ended a second ago");
   await wait(500);
-  assert.deepEqual(told.splice(0), [[false, 0]]);
+  assert.deepEqual(heard.splice(0), [[false, 0]]);
   await wait(5000);
-  assert.deepEqual(told, []);
+  assert.deepEqual(heard, []);
   stop();
 });
 
@@ -47,7 +47,7 @@ function timed(...times: readonly number[]) {
   const signals = createSignals();
   const left = [...times];
   const asked: number[] = [];
-  const told: number[] = [];
+  const heard: number[] = [];
   const now = { shown: true, busy: false };
   const session = {
     sequence: 1,
@@ -62,24 +62,24 @@ function timed(...times: readonly number[]) {
   const timing = createTiming(signals, {
     shown: () => now.shown,
     busy: () => now.busy,
-    tell: ({ ms }) => told.push(ms),
+    tell: ({ ms }) => heard.push(ms),
   });
-  return { signals, session, timing, asked, told, now };
+  return { signals, session, timing, asked, heard, now };
 }
 
 test("a run is timed half a second behind it, and again twice as long after each time, up to 16 seconds", async () => {
-  const { signals, timing, asked, told } = timed(80, 40, 90, 60);
+  const { signals, timing, asked, heard } = timed(80, 40, 90, 60);
   timing.soon();
   await wait(499);
   assert.deepEqual(asked, []);
   await wait(1);
-  assert.deepEqual([asked.splice(0), told.splice(0)], [[250], [80]]);
+  assert.deepEqual([asked.splice(0), heard.splice(0)], [[250], [80]]);
   await wait(999);
   assert.deepEqual(asked, []);
   await wait(1);
-  assert.deepEqual(told.splice(0), [40], "a shorter time");
+  assert.deepEqual(heard.splice(0), [40], "a shorter time");
   await wait(2000);
-  assert.deepEqual(told, [], "a longer one is other work");
+  assert.deepEqual(heard, [], "a longer one is other work");
   assert.equal(lastRun(signals)?.ms, 40);
   for (const ms of [4000, 8000, 16_000, 32_000, 64_000]) await wait(ms);
   assert.deepEqual(asked, [250, 250, 250, 250, 250]);
@@ -109,7 +109,7 @@ test("a run that built pipelines may take a second, and one by the GPU's clock i
 });
 
 test("nothing is timed while the page is busy, has no view, or another run has come", async () => {
-  const { signals, session, timing, asked, told, now } = timed(80, 70);
+  const { signals, session, timing, asked, heard, now } = timed(80, 70);
   now.busy = true;
   timing.soon();
   await wait(500);
@@ -120,7 +120,7 @@ test("nothing is timed while the page is busy, has no view, or another run has c
   assert.deepEqual(asked, []);
   session.sequence = 1;
   await wait(2000);
-  assert.deepEqual([asked.length, told], [1, [80]]);
+  assert.deepEqual([asked.length, heard], [1, [80]]);
   now.shown = false;
   await wait(100_000);
   now.shown = true;
