@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from traitlets import TraitError
 
 from nbglcnn import InputError, Viewer, transforms
 from nbglcnn.edits.records import Edit
@@ -16,6 +17,8 @@ from nbglcnn.viewer import network as networks
 from nbglcnn.viewer import parity, snapshot
 from nbglcnn.viewer.features import Features
 from nbglcnn.viewer.network import Network
+from nbglcnn.viewer.protocol import MAX_COMPARED
+from nbglcnn.viewer.traits import checked_selection, checked_view
 from nbglcnn.viewer.weights import WeightLog, checked
 
 
@@ -327,6 +330,47 @@ def test_an_edit_of_an_example_is_of_the_batch(network: Network) -> None:
     viewer.close()
 
 
+def test_a_view_has_channels_and_pixels_that_are_there(network: Network) -> None:
+    def view(**more: Any) -> dict[str, Any]:
+        return checked_view({"name": "maps", "layer": "0", **more}, network.plan)
+
+    assert view(channels=(0, 2))["channels"] == [0, 2]
+    assert len(view(channels=[0, 1, 2, 0])["channels"]) == MAX_COMPARED == 4
+    with pytest.raises(TraitError, match="at most 4 channels fit beside each other, not 5"):
+        view(channels=[0, 1, 2, 0, 1])
+    for channel in (-1, 3, 1.0, None):
+        with pytest.raises(TraitError, match=f"0 has channels 0 to 2, not {channel}"):
+            view(channels=[0, channel])
+    assert view(pixel=(3, 4))["pixel"] == [3, 4]
+    for pixel in ((4, 4), (3, 5), (-1, 0), (0, -1)):
+        with pytest.raises(TraitError, match=r"a map of 0 has 4×5 pixels \(y, x\)"):
+            view(pixel=pixel)
+    for more in ({"channels": [0]}, {"pixel": (0, 0)}):
+        with pytest.raises(TraitError, match="are those of a layer; name it"):
+            view(layer=None, **more)
+    for name in ("train", "teach"):
+        with pytest.raises(TraitError, match=f"there is no view '{name}' before"):
+            view(name=name)
+    with pytest.raises(TraitError, match="there is no view 'compare'"):
+        view(name="compare")
+    with pytest.raises(TraitError, match=r"a view is name, layer, channels, pixel, not name.*zoom"):
+        view(zoom=2)
+
+
+def test_a_selection_is_of_a_channel_that_is_there(network: Network) -> None:
+    values = network.plan.values
+    assert checked_selection(None, values) is None
+    for channel in (0, 2, None):
+        found = checked_selection({"layer": "0", "channel": channel}, values)
+        assert found == {"layer": "0", "channel": channel}
+    for channel in (-1, 3, 0.5):
+        with pytest.raises(TraitError, match=f"0 has channels 0 to 2, not {channel}"):
+            checked_selection({"layer": "0", "channel": channel}, values)
+    for wrong in ({"layer": "9"}, {}, {"layer": "0", "pixel": 1}):
+        with pytest.raises(TraitError, match="selected needs a layer of this network"):
+            checked_selection(wrong, values)
+
+
 class Offset(nn.Module):
     """A layer with whole numbers as weights."""
 
@@ -344,5 +388,5 @@ def test_whole_numbers_stay_whole() -> None:
     graph = Network(Offset(), X[0, 0, :1, :3], observe="all", precision="float32").graph
     assert checked(graph, "offset", 1, 7.0).new == 7
     for values in (2.5, [1, 2, 0.5]):
-        with pytest.raises(InputError, match="offset has the shape .3,. and holds int.* numbers"):
+        with pytest.raises(InputError, match=r"offset has the shape .3,. and holds int.* numbers"):
             checked(graph, "offset", slice(None), values)

@@ -8,7 +8,9 @@ import "./text_imports.ts";
 
 const { createState } = await import("../src/state.ts");
 const { createBlocks } = await import("../src/sources/blocks.ts");
+const { averaged } = await import("../src/sources/drawing.ts");
 const { nextItem, numbersOf } = await import("../src/sources/images.ts");
+const { loop } = await import("../src/sources/loop.ts");
 const { forAll, sidesOf } = await import("../src/sources/place.ts");
 const { likeliest } = await import("../src/sources/search.ts");
 const { placeOf } = await import("../src/sources/shuffle.ts");
@@ -245,4 +247,67 @@ test("texts are a list of texts in JSON, and none where it is another thing", ()
   assert.deepEqual(textsOf(bytes('["a", "b"]')), ["a", "b"]);
   for (const wrong of ['["a", 1]', '{"0": "a"}', "[", "null"]) assert.deepEqual(textsOf(bytes(wrong)), []); // biome-ignore format: one line
   assert.deepEqual(textsOf(undefined), []);
+});
+
+test("what is drawn is the mean of each square, channel after channel", () => {
+  const times = 2;
+  const [width, height] = [3 * times, 2 * times];
+  const data = new Uint8ClampedArray(4 * width * height);
+  // A square's red is its number times 40, green ten less, blue 255 in its first pixel alone.
+  for (let y = 0; y < height; y++) {
+    for (let x = 0; x < width; x++) {
+      const square = Math.floor(y / times) * 3 + Math.floor(x / times);
+      const first = y % times === 0 && x % times === 0;
+      data.set([40 * square + 10, 40 * square, first ? 255 : 0, 255], 4 * (y * width + x));
+    }
+  }
+  const pixels = { data, width, height } as ImageData;
+  const squares = [0, 1, 2, 3, 4, 5];
+  const near = (found: Float32Array, expected: number[]) => {
+    assert.equal(found.length, expected.length);
+    for (const [k, one] of expected.entries()) assert.ok(Math.abs((found[k] ?? -1) - one) < 1e-6);
+  };
+  const red = squares.map((k) => (40 * k + 10) / 255);
+  near(averaged(pixels, times, 1), red);
+  const green = squares.map((k) => (40 * k) / 255);
+  near(averaged(pixels, times, 3), [...red, ...green, ...squares.map(() => 0.25)]);
+});
+
+test("pictures come at their rate, one at a time, and none behind the end", async () => {
+  const at: number[] = [];
+  let slow: (() => void) | undefined;
+  let now = false;
+  const start = Date.now();
+  const running = loop(
+    () => 10,
+    async () => undefined,
+    async () => {
+      at.push(Date.now() - start);
+      if (now) await new Promise<void>((done) => (slow = done));
+    },
+  );
+  for (let k = 0; k < 35; k++) {
+    await settled();
+    mock.timers.tick(10);
+  }
+  await settled();
+  assert.deepEqual(at.splice(0), [0, 100, 200, 300]);
+  now = true;
+  for (let k = 0; k < 50; k++) {
+    await settled();
+    mock.timers.tick(10);
+  }
+  assert.equal(at.length, 1, "the one before has not ended");
+  now = false;
+  slow?.();
+  await settled();
+  await settled();
+  assert.equal(at.length, 3, "one that is late and one that is due; the others are left out");
+  const end = running.stop();
+  for (let k = 0; k < 20; k++) {
+    mock.timers.tick(10);
+    await settled();
+  }
+  await end;
+  assert.equal(at.length, 3);
 });
