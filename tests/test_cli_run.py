@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -15,7 +16,7 @@ from torch import nn
 
 from command import NET, nbglcnn, without
 from equal import assert_equal
-from nbglcnn.cli import bench, main
+from nbglcnn.cli import bench, inputs, main
 from onnx_models import model_of, node, randn
 
 
@@ -351,3 +352,39 @@ def test_bench_prints_the_medians_as_they_are(
     assert main(["bench", model, "--runs", "1", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [found[name] for name in ("fused_ms", "kept_ms", "engine_ms")] == [1.2345, 7.0, 33.0]
+
+
+@pytest.mark.parametrize(("count", "at_once"), [(1, 1), (16, 16), (17, 16), (40, 16)])
+def test_a_plan_is_of_sixteen_examples_at_most(
+    monkeypatch: pytest.MonkeyPatch, count: int, at_once: int
+) -> None:
+    monkeypatch.setattr(inputs, "_fixed", lambda model, x: None)
+    model: Any = None
+    x = np.arange(2 * count).reshape(count, 1, 2)
+    np.testing.assert_array_equal(inputs.at_once(model, x), x[:at_once])
+    assert len(inputs.pieces(model, x)) == 1 and inputs.pieces(model, x)[0] is x
+    np.testing.assert_array_equal(np.stack(inputs.at_once(model, list(x))), x[:at_once])
+    rate = np.arange(count + 1)
+    found = inputs.at_once(model, {"x": x, "rate": rate})
+    np.testing.assert_array_equal(found["x"], x[:at_once])
+    np.testing.assert_array_equal(found["rate"], rate)
+    for whole in (None, (x, x), {"x": x, "y": x[:0]}):
+        assert inputs.at_once(model, whole) is whole
+        assert inputs.pieces(model, whole) == [whole]
+
+
+def test_a_fixed_batch_has_the_last_example_again_where_there_are_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(inputs, "_fixed", lambda model, x: 4)
+    model: Any = None
+    for count, rows in (
+        (1, [[0, 0, 0, 0]]),
+        (4, [[0, 1, 2, 3]]),
+        (5, [[0, 1, 2, 3], [4, 4, 4, 4]]),
+        (8, [[0, 1, 2, 3], [4, 5, 6, 7]]),
+        (10, [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 9, 9]]),
+    ):
+        x = np.arange(count)[:, None]
+        assert [piece[:, 0].tolist() for piece in inputs.pieces(model, x)] == rows
+        assert inputs.at_once(model, x)[:, 0].tolist() == rows[0]
