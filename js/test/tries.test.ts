@@ -1,7 +1,7 @@
 // Codes that are tried beside the one that is shown, in a session of their own: when it is opened, and when it ends.
 import assert from "node:assert/strict";
 import { mock, test } from "node:test";
-import { signal } from "@preact/signals";
+import { batch, signal } from "@preact/signals";
 import type { Edit } from "../src/edits.ts";
 import type { ViewerState } from "../src/state.ts";
 import "./text_imports.ts";
@@ -111,9 +111,15 @@ test("other weights or bends end the session, another code alone does not", asyn
   await settled();
   assert.deepEqual([tries.epoch, heard], [(before[0] ?? 0) + 1, (before[1] ?? 0) + 1]);
   assert.equal(counts.closed, 2);
+  // Another code and other bends at once.
+  batch(() => {
+    own.latent.value = "a third";
+    own.edited.value = { edits: [] };
+  });
+  assert.equal(tries.epoch, (before[0] ?? 0) + 2);
   end();
   own.session.value += 1;
-  assert.equal(heard, (before[1] ?? 0) + 1);
+  assert.equal(heard, (before[1] ?? 0) + 2);
   tries.dispose();
 });
 
