@@ -12,7 +12,7 @@ from torch import nn
 from traitlets import TraitError
 
 import nbglcnn
-from nbglcnn import InputError, Viewer
+from nbglcnn import InputError, Viewer, classes
 from nbglcnn.classes import LONGEST, MOST_TEXT, cleaned, fitted, listed, names_in
 from onnx_models import model_of, node, randn
 
@@ -226,3 +226,27 @@ def test_a_comparison_takes_names_or_has_those_of_either() -> None:
     assert nbglcnn.compare(named, plain).classes == NAMES
     with pytest.raises(InputError, match=r"A\.y has 3 and B\.y has 3"):
         nbglcnn.compare(plain, plain, x, classes=["a"])
+
+
+def test_a_name_has_a_hundred_letters_at_most() -> None:
+    assert LONGEST == 100
+    assert cleaned("x" * LONGEST) == "x" * LONGEST
+    assert cleaned("x" * (LONGEST + 1)) == "x" * (LONGEST - 1) + "…"
+
+
+def test_a_list_or_an_index_has_its_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert classes.MOST == 2**20
+    monkeypatch.setattr(classes, "MOST", 3)
+    assert listed(["a"] * 3) == ("a",) * 3
+    assert listed({2: "c", "1": "b"}) == ("", "b", "c")
+    for wrong in (["a"] * 4, {3: "d"}, {"3": "d"}, {-1: "d"}):
+        with pytest.raises(InputError):
+            listed(wrong)
+
+
+def test_names_of_a_dict_may_be_fewer_than_the_outputs_and_no_more() -> None:
+    assert fitted(("a",), {"one": 1, "two": 2}, some=True) == ("a",)
+    assert fitted(("a", "b"), {"one": 1, "two": 3}, some=True) == ("a", "b", "")
+    for some in (False, True):
+        with pytest.raises(InputError):
+            fitted(("a", "b", "c"), {"one": 1, "two": 2}, some=some)

@@ -2,7 +2,9 @@
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -14,7 +16,7 @@ from torch import nn
 
 from command import NET, nbglcnn, without
 from equal import assert_equal
-from nbglcnn.cli import main
+from nbglcnn.cli import bench, inputs, main
 from onnx_models import model_of, node, randn
 
 
@@ -337,3 +339,83 @@ def test_a_file_that_is_neither_picture_nor_archive_is_a_wrong_command(folder: P
     run = nbglcnn("run", folder / "fixed.onnx", folder / "a.png", "--out", "maps.gif")
     assert run.returncode == 2
     assert "'maps.gif' ends neither with .png nor with .npz" in run.stderr
+
+
+def test_medians_are_milliseconds_of_the_runs_behind_the_first_three(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each call takes as many seconds as its list says, by a clock of its own."""
+    now = [5.0]
+    monkeypatch.setattr(bench.time, "perf_counter", lambda: now[0])
+    calls: list[str] = []
+
+    def taking(name: str, *seconds: float) -> Callable[[], object]:
+        left = iter(seconds)
+
+        def work() -> None:
+            calls.append(name)
+            now[0] += next(left)
+
+        return work
+
+    works = {
+        "a": taking("a", 0.9, 0.8, 0.7, 0.002, 0.004, 0.5),
+        "b": taking("b", 0.6, 0.5, 0.4, 0.25, 0.25, 0.25),
+    }
+    found = bench.medians(works, 3)
+    assert found == {"a": pytest.approx(4), "b": pytest.approx(250)}
+    assert calls == ["a", "b"] * 6, "in turns"
+    # A round that begins within half a minute is the last one that may go beyond it.
+    calls.clear()
+    slow = {"c": taking("c", 0, 0, 0, bench.LONG_S, 1, 1)}
+    assert bench.medians(slow, 3) == {"c": pytest.approx((bench.LONG_S + 1) * 500)}
+    assert len(calls) == 5
+
+
+def test_bench_prints_the_medians_as_they_are(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(bench, "medians", lambda *_: {"fused": 1.2345, "kept": 7.0, "other": 33.0})
+    model = str(folder / "fixed.onnx")
+    assert main(["bench", model, "--runs", "1"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[-1] for line in lines] == ["ms", "1.23", "7.00", "33.00"]
+    assert main(["bench", model, "--runs", "1", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [found[name] for name in ("fused_ms", "kept_ms", "engine_ms")] == [1.2345, 7.0, 33.0]
+
+
+@pytest.mark.parametrize(("count", "at_once"), [(1, 1), (16, 16), (17, 16), (40, 16)])
+def test_a_plan_is_of_sixteen_examples_at_most(
+    monkeypatch: pytest.MonkeyPatch, count: int, at_once: int
+) -> None:
+    monkeypatch.setattr(inputs, "_fixed", lambda model, x: None)
+    model: Any = None
+    x = np.arange(2 * count).reshape(count, 1, 2)
+    np.testing.assert_array_equal(inputs.at_once(model, x), x[:at_once])
+    assert len(inputs.pieces(model, x)) == 1 and inputs.pieces(model, x)[0] is x
+    np.testing.assert_array_equal(np.stack(inputs.at_once(model, list(x))), x[:at_once])
+    rate = np.arange(count + 1)
+    found = inputs.at_once(model, {"x": x, "rate": rate})
+    np.testing.assert_array_equal(found["x"], x[:at_once])
+    np.testing.assert_array_equal(found["rate"], rate)
+    for whole in (None, (x, x), {"x": x, "y": x[:0]}):
+        assert inputs.at_once(model, whole) is whole
+        assert inputs.pieces(model, whole) == [whole]
+
+
+def test_a_fixed_batch_has_the_last_example_again_where_there_are_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(inputs, "_fixed", lambda model, x: 4)
+    model: Any = None
+    for count, rows in (
+        (1, [[0, 0, 0, 0]]),
+        (4, [[0, 1, 2, 3]]),
+        (5, [[0, 1, 2, 3], [4, 4, 4, 4]]),
+        (8, [[0, 1, 2, 3], [4, 5, 6, 7]]),
+        (10, [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 9, 9]]),
+    ):
+        x = np.arange(count)[:, None]
+        assert [piece[:, 0].tolist() for piece in inputs.pieces(model, x)] == rows
+        assert inputs.at_once(model, x)[:, 0].tolist() == rows[0]

@@ -284,3 +284,53 @@ def test_codes_are_known_once_it_is_open_and_stay_when_the_code_moves(
     for wrong in ({"code": (1.0, 2.0)}, {"code": (math.nan,) * 16}, {"input": "encoder.0"}):
         with pytest.raises(InputError, match=r"16 numbers here|finite numbers|another layer"):
             moved.followed(msgspec.structs.replace(wire, **wrong))
+
+
+def test_codes_of_two_thousand_items_and_of_16_mib_are_computed_and_no_more() -> None:
+    assert (sources.MOST_ITEMS, sources.MOST_BYTES) == (2000, 2**24)
+    for total, numbers, most in (
+        (2000, 16, 2000),
+        (2001, 16, 2000),
+        (1024, 4096, 1024),
+        (1025, 4096, 1024),
+        (5, 2**30, 2),
+        (1, 2**30, 1),
+    ):
+        found = sources.spread(total, numbers)
+        assert len(found) == min(total, most)
+        assert found[0] == 0 and (np.diff(found) > 0).all() and found[-1] < total
+
+
+def test_a_code_of_4096_numbers_is_taken_and_a_larger_one_not() -> None:
+    def cut(channels: int) -> Plan:
+        model = nn.Sequential(nn.Conv2d(1, channels, 1), nn.ReLU(), nn.Conv2d(channels, 1, 1))
+        return nbglcnn.compile(model.eval(), torch.zeros(2, 1, 8, 8))
+
+    assert sources.MOST_CODES == 4096
+    plan = cut(64)
+    assert sources.numbers_of(plan, sources.checked_layer(plan, "1")) == 4096
+    with pytest.raises(InputError, match=r"4,160 numbers, and a code has at most 4,096"):
+        sources.checked_layer(cut(65), "1")
+
+
+@pytest.mark.parametrize(
+    ("height", "width", "size"),
+    [(28, 28, (28, 28)), (28, 29, (27, 28)), (56, 14, (28, 7)), (1, 60, (1, 28))],
+)
+def test_small_pictures_have_28_pixels_a_side_at_most(
+    height: int, width: int, size: tuple[int, int]
+) -> None:
+    found = sources.small_pictures(np.full((2, 3, height, width), 0.5, np.float32))
+    assert found is not None and found.shape == (2, *size, 3)
+    assert set(np.unique(found)) == {128}
+
+
+def test_small_pictures_beyond_0_to_1_go_from_their_least_to_their_greatest() -> None:
+    one = np.zeros((1, 3, 2, 2), np.float32)
+    one[0, 0, 0, 0], one[0, 2, 1, 1] = -1, 3
+    found = sources.small_pictures(one)
+    assert found is not None
+    assert (found[0, 0, 0, 0], found[0, 1, 1, 2], found[0, 0, 1, 1]) == (0, 255, 64)
+    within = sources.small_pictures(np.full((1, 1, 2, 2), 1, np.float32))
+    assert within is not None and within.shape == (1, 2, 2) and within.max() == 255
+    assert sources.small_pictures(np.zeros((1, 2, 2, 2), np.float32)) is None

@@ -983,3 +983,23 @@ def test_a_layer_in_double_precision_is_named_where_forward_feeds_it_doubles() -
     words = r"in wide, a Linear.*weights given as float64 are computed in float32.*\.double\(\)"
     with pytest.raises(InputError, match=words):
         load(Mixed(), torch.zeros(1, 4))
+
+
+@pytest.mark.parametrize(
+    ("heads", "own"), [((6,), 3), ((6,), 2), ((6,), 1), ((4,), 4)], ids=lambda one: str(one)
+)
+@pytest.mark.parametrize("options", [{}, {"is_causal": True}, {"scale": 0.3}], ids=str)
+def test_grouped_queries_have_the_keys_of_their_group(
+    heads: tuple[int], own: int, options: dict[str, Any]
+) -> None:
+    class Grouped(nn.Module):
+        def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+            return F.scaled_dot_product_attention(q, k, v, enable_gqa=True, **options)
+
+    random = np.random.default_rng(own)
+    x = tuple(
+        random.normal(size=(2, count, 5, 4)).astype(np.float32) for count in (*heads, own, own)
+    )
+    expected = Grouped()(*map(torch.from_numpy, x)).numpy()
+    with nbglcnn.Session(nbglcnn.compile(Grouped().eval(), x)) as session:
+        assert_allclose(session.run(*x)["output"], expected, rtol=1e-5, atol=1e-5)

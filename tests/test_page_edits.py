@@ -629,3 +629,47 @@ def test_adding_a_bend_never_holds_the_page(gl: GlPage) -> None:
         session,
     )
     assert min(found) <= 50, found
+
+
+@ONE_RENDERER
+def test_of_texts_that_are_written_eight_programs_stay(gl: GlPage, plan: nbglcnn.Plan) -> None:
+    session = shown(gl, plan)
+    before = gl.read(session, "conv")
+    programs = []
+    for k in range(12):
+        own = edit("conv", "glsl", source=f"y = x * {k}.0;", name="own")
+        gl.set_edits(session, [own])
+        gl.run(session)
+        close(gl.read(session, "conv"), before * k, f"text {k}")
+        programs.append(gl.alive()["programs"])
+    grown = np.diff(programs)
+    assert grown[:7].tolist() == [1] * 7 and not grown[7:].any(), programs
+    two = [edit("conv", "glsl", source=f"y = x * {k}.0;", name=f"own {k}") for k in (11, 4)]
+    gl.set_edits(session, two)
+    gl.run(session)
+    close(gl.read(session, "conv"), before * 44, "the last one and one that had gone")
+
+
+@ONE_RENDERER
+def test_two_arrays_of_one_size_are_two_and_another_array_takes_the_place_of_the_first(
+    gl: GlPage, plan: nbglcnn.Plan
+) -> None:
+    session = shown(gl, plan)
+    shape = gl.read(session, "conv").shape
+    random = np.random.default_rng(8)
+    arrays = {name: random.random(shape).astype(np.float32) for name in ("first", "second")}
+    for name in ("first", "second", "first"):
+        inject = edit("conv", "inject", array=name, name="inject")
+        gl.set_edits(session, [inject], arrays)
+        gl.run(session)
+        close(gl.read(session, "conv"), arrays[name], name)
+    some = [
+        edit("conv", "inject", array="one", channels=(1,), name="a"),
+        edit("conv", "inject", array="other", channels=(4,), name="b"),
+    ]
+    channels = {"one": arrays["second"][:, [1]], "other": arrays["second"][:, [4]]}
+    gl.set_edits(session, some, channels)
+    gl.run(session)
+    found = gl.read(session, "conv")
+    close(found[:, [1, 4]], arrays["second"][:, [1, 4]], "both")
+    assert (found[:, 0] != arrays["second"][:, 0]).any()

@@ -10,7 +10,7 @@ from torch import nn
 import nbglcnn
 from carrier import LAYOUTS, carrier, odd_values
 from equal import assert_equal
-from page import GlPage
+from page import ONE_RENDERER, GlPage
 from summaries import check_histogram, check_summary
 
 RANDOM = np.random.default_rng(3)
@@ -129,3 +129,50 @@ def test_an_unknown_device_is_measured(gl: GlPage, plan: nbglcnn.Plan) -> None:
     assert gl.alive() == before
     gl.write(session, "input", IMAGES)
     assert_equal(gl.read(session, "input"), IMAGES)
+
+
+@ONE_RENDERER
+def test_numbers_of_each_image_are_its_own_in_one_run_and_new_in_the_next(
+    gl: GlPage, plan: nbglcnn.Plan
+) -> None:
+    session = gl.open(plan)
+    keys = [value.key for value in plan.values if len(value.shape) == 4][:3]
+    for x in (IMAGES, IMAGES[::-1] * 3):
+        gl.write(session, "input", x)
+        gl.run(session)
+        for key in keys:
+            array = gl.read(session, key)
+            for image in (0, 1, 0):
+                found = gl.statistics(session, key, image)
+                check_summary(found["layer"], array[image], f"{key} {image}")
+                check_summary(found["channels"][1], array[image, 1], f"{key} {image}, channel 1")
+                whole = gl.histogram(session, key, 10, image)
+                check_histogram(whole, array[image], 10, f"{key} {image}")
+                one = gl.histogram(session, key, 10, image, 1)
+                check_histogram(one, array[image, 1], 10, f"{key} {image}, channel 1")
+
+
+@ONE_RENDERER
+def test_sessions_share_weights_of_one_precision_and_size_alone(gl: GlPage) -> None:
+    torch.manual_seed(2)
+    model = nn.Sequential(nn.Conv2d(3, 5, 3, padding=1), nn.ReLU()).eval()
+    sessions = []
+    for precision in ("float32", "float16", "float32"):
+        own = nbglcnn.compile(model, IMAGES, precision=precision)
+        sessions.append((gl.open(own), own))
+    textures = gl.alive()["textures"]
+    with torch.no_grad():
+        expected = model(torch.from_numpy(IMAGES)).numpy()
+    for session, own in sessions:
+        found = gl.values(session, [IMAGES])[own.header.outputs[0]]
+        assert_equal(found, expected, rtol=1e-5 if own.precision == "float32" else 5e-3)
+    # The first goes, the last keeps what both had; then new weights come to one of two again.
+    gl.page.evaluate("k => gl.the(k).dispose()", sessions[0][0])
+    last, own = sessions[2]
+    assert_equal(gl.values(last, [IMAGES])[own.header.outputs[0]], expected)
+    again = gl.open(own)
+    assert gl.alive()["textures"] == textures
+    for weight in own.header.weights:
+        gl.set_weight(last, weight.texture, own.blobs[weight.hash] * 0)
+    assert not gl.values(last, [IMAGES])[own.header.outputs[0]].any()
+    assert_equal(gl.values(again, [IMAGES])[own.header.outputs[0]], expected)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from msgspec.structs import replace
 from PIL import Image
 from torch import Tensor, nn
 
@@ -13,7 +14,7 @@ import nbglcnn
 from colours import rgb
 from nbglcnn import InputError, Session, Viewer, pictures
 from nbglcnn.colors import BACKGROUND, COLORMAPS, texels
-from nbglcnn.plan import Plan
+from nbglcnn.plan import Plan, Value
 from page import GlPage
 from viewer_models import autoencoder
 from viewer_models import pictures as inputs
@@ -280,3 +281,130 @@ def test_an_argument_without_meaning_is_refused(arguments: dict[str, Any], words
         assert words in str(caught.value)
         with pytest.raises(KeyError, match="encoder"):
             session.picture("encoder.99")
+
+
+class Coloured(nn.Module):
+    """The input, as an output in colour."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * 1
+
+
+def uneven(batch: int = 2) -> np.ndarray:
+    """Pictures whose channels have other ranges; few numbers lie outside of 0 to 1."""
+    x = np.random.default_rng(5).random((batch, 3, 9, 8)).astype(np.float32)
+    x[:, 1] = 0.3 + 0.1 * x[:, 1]
+    x[:, 0, 0, 0], x[:, 2, 1, 1] = 2.5, -1.5
+    return x
+
+
+@pytest.mark.parametrize("key", ["x", "output"])
+@pytest.mark.parametrize("example", [0, 1])
+def test_a_channel_of_a_picture_in_colour_is_drawn_in_the_range_of_the_picture(
+    key: str, example: int
+) -> None:
+    x = uneven()
+    x[1] = x[1, :, ::-1] * 0.5 + 0.25  # another range in the second example
+    with Session(nbglcnn.compile(Coloured().eval(), x)) as session:
+        session.run(x)
+        whole = np.asarray(session.picture(key, example=example))
+        inside = ((x[example] >= 0) & (x[example] <= 1)).all(0)
+        assert inside.mean() > 0.9
+        for channel in range(3):
+            alone = np.asarray(session.picture(key, channel, example=example))
+            np.testing.assert_array_equal(alone[inside, 0], whole[inside, channel])
+            assert (alone[inside] == alone[inside][:, :1]).all(), "grey"
+        # All three beside each other, and each one in its own range where that is asked for.
+        three = np.asarray(session.picture(key, [2, 1, 0], example=example, columns=3))
+        width = x.shape[3] + pictures.GAP
+        np.testing.assert_array_equal(three[:, width : width + x.shape[3]][inside, 0],
+                                      whole[inside, 1])  # fmt: skip
+        own = np.asarray(session.picture(key, 1, example=example, color_range="channel"))
+        assert (own[inside] != three[:, width : width + x.shape[3]][inside]).any()
+
+
+@pytest.mark.parametrize("color_range", ["layer", "channel", (-2.0, 3.0)])
+def test_maps_are_drawn_in_the_range_of_their_example(color_range: Any) -> None:
+    x = uneven()
+    x[1] *= 4
+    model = nn.Sequential(nn.Conv2d(3, 4, 1), nn.ReLU()).eval()
+    plan = nbglcnn.compile(model, x)
+    with Session(plan) as session:
+        values = session.run(x)
+        [value] = [one for one in plan.values if one.key == "0"]
+        found = {}
+        for example in (0, 1):
+            maps = values["0"][example]
+            for channel in (0, 3):
+                low, high = maps.min(), maps.max()
+                if color_range == "channel":
+                    low, high = maps[channel].min(), maps[channel].max()
+                elif color_range != "layer":
+                    low, high = map(np.float32, color_range)
+                expected = pictures.coloured(maps[channel], (low, high), "magma", "light")
+                drawn = pictures.picture(
+                    value, values["0"], channels=channel, example=example, colormap="magma",
+                    color_range=color_range,
+                )  # fmt: skip
+                np.testing.assert_array_equal(np.asarray(drawn), expected)
+                found[example, channel] = np.asarray(drawn)
+        assert (found[0, 0] != found[1, 0]).any()
+
+
+def value_of(*shape: int) -> Value:
+    """A layer's value of this shape."""
+    return replace(LAYER, shape=shape, nchw=shape, kind="layer", form="maps")
+
+
+[LAYER] = [
+    one
+    for one in nbglcnn.compile(nn.Conv2d(1, 2, 1), np.zeros((1, 1, 2, 3), np.float32)).values
+    if one.kind == "output"
+]
+
+
+def test_a_picture_has_at_most_so_many_pixels_a_side() -> None:
+    assert pictures.MOST_SIDE == 16_384
+    value = value_of(1, 2, 1, 4096)
+    array = np.zeros(value.shape, np.float32)
+    assert pictures.picture(value, array, columns=1, scale=4).size == (16_384, 9)
+    with pytest.raises(InputError, match="20480 pixels a side"):
+        pictures.picture(value, array, columns=1, scale=5)
+    with pytest.raises(InputError, match=r"32769.*give fewer channels"):
+        pictures.picture(value, array, columns=2, scale=4)
+    half = value_of(1, 2, 1, 8192)
+    with pytest.raises(InputError, match="16385"):
+        pictures.picture(half, np.zeros(half.shape, np.float32), columns=2)
+
+
+def test_arguments_are_taken_at_their_bounds_and_not_beyond() -> None:
+    value = value_of(2, 3, 4, 5)
+    array = np.random.default_rng(0).random(value.shape).astype(np.float32)
+    for right in ({"example": 1}, {"channels": 2}, {"channels": [0, 2]}, {"scale": 1},
+                  {"columns": 1}, {"color_range": (0, 1e-6)}):  # fmt: skip
+        pictures.picture(value, array, **right)
+    for wrong in ({"example": 2}, {"example": -1}, {"channels": 3}, {"channels": [-1]},
+                  {"channels": []}, {"scale": 0}, {"columns": 0}, {"scale": 1.5},
+                  {"color_range": (1, 1)}, {"color_range": (2, 1)}):  # fmt: skip
+        with pytest.raises(InputError):
+            pictures.picture(value, array, **wrong)
+
+
+def test_a_mosaic_has_as_many_columns_as_make_a_square() -> None:
+    assert [pictures.across(count) for count in (1, 2, 3, 4, 5, 9, 10)] == [1, 2, 2, 2, 3, 3, 4]
+    tiles = [np.full((2, 3, 3), k, np.uint8) for k in range(5)]
+    sheet = np.asarray(pictures.mosaic(tiles, 3, (9, 9, 9)))
+    assert sheet.shape == (5, 11, 3)
+    assert sheet[0, 4, 0] == 1 and sheet[3, 0, 0] == 3 and sheet[0, 3, 0] == 9
+    assert sheet[4, 10, 0] == 9, "the last place stays empty"
+
+
+def test_classes_of_one_map_are_its_numbers_and_of_several_the_first_largest() -> None:
+    scores = np.array([[[1.0, 0, np.nan]], [[1.0, 2, 0]], [[0.0, 2, 1]]], np.float32)
+    colours = pictures.class_colors()
+    found = pictures.classes(scores)
+    np.testing.assert_array_equal(found[0, :2], colours[[0, 1]])
+    assert tuple(found[0, 2]) in ((255, 0, 255), (0, 0, 0))
+    count = len(colours)
+    alone = pictures.classes(np.array([[[0.0, count - 1, count]]], np.float32))
+    np.testing.assert_array_equal(alone[0], colours[[0, count - 1, 0]])

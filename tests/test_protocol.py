@@ -13,7 +13,7 @@ import pytest
 
 from generate_types import JS, messages
 from nbglcnn.errors import ContextLost, DeviceError, PageError, PageTimeout, UnsupportedModel
-from nbglcnn.plan import Target
+from nbglcnn.plan import Patch, Target
 from nbglcnn.viewer import protocol
 from nbglcnn.viewer.connection import Connection
 from nbglcnn.viewer.offer import Offer
@@ -379,3 +379,104 @@ def test_a_message_of_an_unknown_page_is_ignored(wire: Wire) -> None:
 def test_the_protocol_has_a_name_of_its_own_contents() -> None:
     assert len(PROTOCOL) == 12
     assert protocol.CHUNK <= 4 * 2**20
+
+
+def test_patches_of_a_chunk_are_one_message_and_larger_ones_none(wire: Wire) -> None:
+    def patch(texels: int) -> Patch:
+        return Patch(3, 0, 1, 2, np.arange(4 * texels, dtype=np.float32).reshape(1, texels, 4))
+
+    wire.hello()
+    wire.sent.clear()
+    whole = CHUNK // 16
+    assert not wire.connection.patch([patch(whole), patch(1)])
+    assert (wire.sent, wire.connection.revision) == ([], 1)
+    assert wire.connection.patch([patch(whole - 1), patch(1)])
+    [(message, [data])] = wire.sent
+    assert message["rectangles"] == ((3, 0, 1, 2, whole - 1, 1), (3, 0, 1, 2, 1, 1))
+    assert (message["base"], message["revision"], data.nbytes) == (1, 2, CHUNK)
+    wire.connection.patch([patch(1)])
+    assert (wire.sent[-1][0]["base"], wire.sent[-1][0]["revision"]) == (2, 3)
+
+
+def test_weights_of_a_loop_go_in_chunks_with_the_losses_in_front(wire: Wire) -> None:
+    wire.hello()
+    for size, parts in ((CHUNK // 4, 1), (CHUNK // 4 + 1, 2)):
+        wire.sent.clear()
+        contents = np.arange(size, dtype=np.float32)
+        rows = np.array([[0.5, 1.0], [0.25, 0.0]], np.float32)
+        wire.connection.mirror("t", [7], contents, 9, 7, rows, [(9, 0.5, None)])
+        assert [content["part"] for content, _ in wire.sent] == list(range(parts))
+        assert [content["rows"] for content, _ in wire.sent] == [2] + [0] * (parts - 1)
+        assert {content["count"] for content, _ in wire.sent} == {parts}
+        data = b"".join(bytes(buffer) for _, [buffer] in wire.sent)
+        assert data == rows.tobytes() + contents.tobytes()
+
+
+def test_a_second_page_gets_what_it_lacks_and_the_first_nothing_again(wire: Wire) -> None:
+    wire.hello()
+    wire.sent.clear()
+    wire.hello("q", have=["w"])
+    assert [content["blob"] for content, _ in wire.sent if content["type"] == "part"] == ["plan"]
+    wire.sent.clear()
+    blobs = {name: memoryview(bytes(5)) for name in ("plan", "w", "more")}
+    wire.connection.show(Offer("plan", ("w", "more"), (), blobs))
+    assert [content["blob"] for content, _ in wire.sent if content["type"] == "part"] == ["more"]
+    wire.sent.clear()
+    wire.connection.show(Offer("plan", ("w",), (), blobs))
+    assert wire.types() == ["state"], "what both have is sent to none"
+
+
+def test_a_picture_of_the_view_may_have_64_mib(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert protocol.MAX_SCREEN == 2**26
+    monkeypatch.setattr(protocol, "MAX_SCREEN", 100)
+    wire.hello()
+    for size, taken in ((100, True), (101, False)):
+        request = wire.connection.ask_screen()
+        wire.reply(request.id, 0, bytes(size))
+        assert wire.connection.answered(request, 60) == taken
+        assert (len(request.parts[0].data) == size) == taken
+
+
+@pytest.mark.parametrize(
+    ("field", "fits", "more"),
+    [
+        ("blob", "b" * 64, "b" * 65),
+        ("page", "p" * 64, "p" * 65),
+        ("parts", [2**31], [2**31 + 1]),
+        ("parts", [0], [-1]),
+    ],
+)
+def test_names_and_numbers_of_a_message_have_limits(field: str, fits: Any, more: Any) -> None:
+    need = {"type": "need", "page": "p", "blob": "b", "parts": []}
+    assert decode({**need, field: fits}) is not None
+    assert decode({**need, field: more}) is None
+
+
+def test_a_text_of_ten_thousand_letters_is_taken_and_a_longer_one_not() -> None:
+    failed = {"type": "failed", "page": "p", "id": "", "kind": "lost"}
+    assert decode({**failed, "text": "x" * 10_000}) is not None
+    assert decode({**failed, "text": "x" * 10_001}) is None
+
+
+def test_of_many_lines_the_log_has_each_once_and_a_hundred_at_most(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "_warned", set())
+    with caplog.at_level(logging.WARNING, "nbglcnn"):
+        for number in range(150):
+            protocol.warn_once(f"line {number}")
+            protocol.warn_once(f"line {number}")
+    assert [record.args for record in caplog.records] == [(f"line {k}",) for k in range(100)]
+
+
+def test_a_question_that_is_dropped_is_dropped_once(wire: Wire) -> None:
+    wire.hello()
+    one, other = wire.connection.ask(["a"], [8]), wire.connection.ask(["a"], [8])
+    wire.sent.clear()
+    wire.connection.drop(one)
+    wire.connection.drop(one)
+    assert wire.types() == ["done"] and len(wire.connection) == 1
+    wire.reply(one.id, 0, b"\1" * 8)
+    assert one.missing
+    wire.reply(other.id, 0, b"\2" * 8)
+    assert not other.missing

@@ -17,7 +17,7 @@ from torch.utils.data import TensorDataset
 
 import nbglcnn
 from equal import assert_equal
-from nbglcnn import InputError
+from nbglcnn import InputError, recording
 from onnx_models import model_of, node, randn
 
 LAYERS = ["0", "2"]
@@ -193,3 +193,51 @@ def test_pictures_of_any_size_and_kind_are_recorded_by_a_plan_with_a_preprocess(
     with nbglcnn.Session(plan) as session:
         for number, picture in enumerate([*pictures, Image.new("L", (8, 8), 90)]):
             np.testing.assert_array_equal(group["y"][number], session.run(picture)["y"][0])
+
+
+def test_a_file_has_the_layers_name_up_to_120_letters() -> None:
+    def called(key: str) -> str:
+        return recording._name(key, 7)
+
+    assert recording.LONGEST == 120
+    assert called("a" * 120) == "a" * 120 and called("a" * 121) == "%layer7"
+    assert called("ü" * 20) == "%C3%BC" * 20 and called("ü" * 21) == "%layer7"
+    assert called("encoder.0") == "encoder.0"
+    assert called(recording.RECORDED) != recording.RECORDED
+    assert called(".hidden") == "%2Ehidden" and called("end.") == "end%2E"
+
+
+def test_layers_that_are_called_as_other_files_have_files_of_their_own(tmp_path: Path) -> None:
+    names = [recording.RECORDED, "layer1", "l" * 121]
+    nodes = [node("Neg", [a], [b]) for a, b in zip(["x", *names], names, strict=False)]
+    model, x = model_of(nodes, {"x": (2, 3)}, [names[-1]]), randn(5, 3)
+    group = nbglcnn.record(model, x, [names[1], names[2], names[0]], tmp_path / "a", batch_size=2)
+    found = {array.attrs.get("name"): array[:] for _, array in group.arrays()}
+    assert set(found) == {*names, None}
+    for name, sign in zip(names, (-1, 1, -1), strict=True):
+        assert_equal(found[name], sign * x)
+    assert found[None].all()
+
+
+@pytest.mark.parametrize("count", [1, 3, 4, 5, 8, 9])
+def test_any_number_of_examples_runs_in_pieces_of_a_plans_batch(count: int, tmp_path: Path) -> None:
+    model, x = network(), randn(9, 3, 9, 8)
+    plan = nbglcnn.compile(model, x[:4], observe=LAYERS)
+    group = nbglcnn.record(plan, x[:count], LAYERS, tmp_path / "acts.zarr")
+    with nbglcnn.Session(plan) as session:
+        found = session.run(x[:count])
+    for key, true in expected(model, x[:count]).items():
+        assert_equal(group[key][:], true)
+        assert_equal(found[key], true)
+
+
+def test_a_worker_keeps_the_session_of_one_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recording, "_sessions", {})
+    x = randn(2, 3, 9, 8)
+    for seed in (0, 0, 1, 0):
+        data = nbglcnn.compile(network(seed), x).to_bytes()
+        found = recording.compute(data, recording.content_hash(data), x, ["2"])
+        assert list(found) == ["2"] and len(recording._sessions) == 1
+        assert_equal(found["2"], expected(network(seed), x)["2"])
+    for session in recording._sessions.values():
+        session.close()

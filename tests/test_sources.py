@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
@@ -620,3 +621,97 @@ def test_pages_name_values_before_their_edits_as_python_does() -> None:
 def test_a_notebook_completes_what_is_for_people(source: object, words: str) -> None:
     assert dir(source) == words.split()
     assert {*dir(source)} <= {*object.__dir__(source)}
+
+
+@pytest.mark.parametrize(
+    ("make", "right", "wrong"),
+    [
+        (lambda n: Noise(seed=n), (0, 2**31), (-1, 2**31 + 1, True, 1.5)),
+        (lambda n: Noise(std=n), (0, 2.5), (-1e-9, math.nan, math.inf, "1")),
+        (lambda n: Images(np.zeros((3, 2, 2), np.uint8), rate=n), (1e-3, 1000),
+         (0, -1, 1000.001, math.nan)),
+        (lambda n: Images(np.zeros((3, 2, 2), np.uint8), index=n), (0, 2), (-1, 3)),
+        (lambda n: Images(np.zeros((3, 2, 2), np.uint8)).at(n), (-3, 2), (-4, 3)),
+        (lambda n: Images(np.zeros((3, 2, 2), np.uint8), labels=[0, 1, n]), (-1, 2**31 - 1),
+         (-2, 2**31, True, 0.5)),
+    ],
+    ids=["seed", "std", "rate", "index", "at", "label"],
+)  # fmt: skip
+def test_a_number_of_a_source_is_taken_at_its_bounds_and_not_beyond(
+    make: Callable[[Any], Any], right: tuple[Any, ...], wrong: tuple[Any, ...]
+) -> None:
+    for number in right:
+        make(number)
+    for number in wrong:
+        with pytest.raises(InputError):
+            make(number)
+
+
+def test_a_block_has_as_many_items_as_fit_and_one_at_least(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    record = an_input(1, 1, 4, 4)
+    for size, block in ((16, 1), (15, 1), (31, 1), (32, 2), (1, 1)):
+        monkeypatch.setattr("nbglcnn.sources.blocks.BLOCK_BYTES", size)
+        assert Images(np.zeros((5, 4, 4), np.uint8)).blobs(record).block == block
+    monkeypatch.setattr("nbglcnn.sources.blocks.BLOCK_BYTES", 2 * 64)
+    floats = Images(np.zeros((5, 4, 4), np.float64)).blobs(record)
+    assert (floats.block, floats.item_bytes) == (2, 64), "of four bytes each, as they travel"
+    assert [len(bytes(floats.blob(name) or b"")) for name in floats.names()] == [128, 128, 64]
+    assert floats.blob(f"{floats.name}.3") is None
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.float16, np.float32, np.float64])
+def test_an_item_of_any_numbers_is_the_same_whether_its_block_is_made_or_not(kind: Any) -> None:
+    array = np.random.default_rng(0).integers(0, 256, (5, 3, 4, 6), np.uint8)
+    array[:, 1] //= 16  # channels of other ranges
+    given = array if kind == np.uint8 else (array / 255).astype(kind)
+    expected = (array / np.float32(255)) if kind == np.uint8 else given.astype(np.float32)
+    record = an_input(2, 3, 4, 6)
+    for data in (given, list(given)):
+        blocks = Images(data).blobs(record)
+        for index in (0, 4, 2):
+            found = blocks.tensor(index)
+            assert found.shape == (2, 3, 4, 6) and found.dtype == np.float32
+            for example in found:
+                np.testing.assert_array_equal(example, expected[index])
+            block = blocks.blob(f"{blocks.name}.0")
+            assert block is not None and len(bytes(block)) == 5 * blocks.item_bytes
+            assert blocks.item(index).nbytes == blocks.item_bytes
+        found[:] = 0  # a copy
+        np.testing.assert_array_equal(blocks.tensor(2)[0], expected[2])
+
+
+def test_blocks_that_were_made_are_kept_until_four_others_were() -> None:
+    pictures = [drawn(256, 256) for _ in range(6)] * 4
+    made = Counted(pictures, [0] * len(pictures))
+    blocks = Images(made).blobs(an_input(1, 3, 256, 256))
+    assert (KEPT, blocks.block) == (4, 5)
+
+    def asked(block: int) -> bool:
+        before = len(made.asked)
+        blocks.blob(f"{blocks.name}.{block}")
+        return len(made.asked) > before
+
+    assert [asked(k) for k in (0, 1, 2, 3, 0)] == [True] * 4 + [False]
+    assert asked(4), "the fifth takes the place of the one that was used longest ago"
+    assert not asked(0)
+    assert asked(1)
+
+
+def test_blocks_serve_another_source_of_the_same_set_and_input_alone() -> None:
+    images = Images(np.zeros((4, 3, 8, 8), np.uint8), labels=[0, 1, 0, 1])
+    record = an_input(1, 3, 8, 8)
+    blocks = images.blobs(record)
+    assert images.at(2).blobs(record, blocks) is blocks
+    assert replace(images, playing=True).blobs(record, blocks) is blocks
+    others = [
+        (images, an_input(1, 3, 9, 8)),
+        (replace(images, labels=[1, 1, 1, 1]), record),
+        (replace(images, classes=["a", "b"]), record),
+        (Images(np.zeros((4, 3, 8, 8), np.uint8), labels=[0, 1, 0, 1]), record),
+        (images, msgspec.structs.replace(record, fit="stretch")),
+        (images, msgspec.structs.replace(record, share=0.5)),
+    ]
+    for other, taken in others:
+        assert other.blobs(taken, blocks) is not blocks

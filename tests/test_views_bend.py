@@ -658,3 +658,32 @@ def test_all_can_be_read_and_reached_at_any_width(
             ".map((one) => [one.className, one.getBoundingClientRect().height])"
         )
         assert [one for one in targets if one[1] < 40] == []
+
+
+def test_previews_and_pictures_follow_the_example_and_the_channel(
+    show: Callable[..., Views],
+) -> None:
+    plan, images, _ = autoencoder()
+    bending = Bending(show(plan, images))
+    page = bending.page
+
+    def drawn() -> tuple[np.ndarray, ...]:
+        """The map as it is, turned by a preview, and the output without bends."""
+        bending.views.quiet()
+        flipped = pixels(page.locator("[data-transform='flip_h'] canvas"))
+        plain = pixels(page.locator(".nbg-bend-tiles figure canvas"))
+        np.testing.assert_array_equal(flipped, plain[:, ::-1])
+        return plain, pixels(page.locator(".nbg-bend-mine canvas"))
+
+    first = drawn()
+    bending.views.set(example=1)
+    second = drawn()
+    assert all((one != other).any() for one, other in zip(first, second, strict=True))
+    bending.tile(9).click()
+    other, output = drawn()
+    assert (other != second[0]).any()
+    np.testing.assert_array_equal(output, second[1])
+    bending.views.set(example=0)
+    again, output = drawn()
+    assert (again != other).any() and (again != first[0]).any()
+    np.testing.assert_array_equal(output, first[1])

@@ -237,9 +237,10 @@ def _values(plan: Plan, layers: Sequence[str]) -> dict[str, Value]:
 
 def _name(key: str, number: int) -> str:
     """What a layer's array is called: its key, where a file can have that name everywhere."""
-    plain = re.fullmatch(r"[\w\-]([\w.\-]*[\w\-])?", key, re.ASCII) and key != RECORDED
+    plain = re.fullmatch(r"[\w\-]([\w.\-]*[\w\-])?", key, re.ASCII)
     name = key if plain else quote(key, safe="").replace(".", "%2E")
-    return name if len(name) <= LONGEST else f"layer{number}"
+    # No encoded key begins with a % and a letter behind f.
+    return name if len(name) <= LONGEST and name != RECORDED else f"%layer{number}"
 
 
 def _opened(library: Any, path: Path, attributes: dict[str, Any]) -> Any:

@@ -1,6 +1,11 @@
 // A teaching as one file in the safetensors format, which Python's `teaching.load` takes.
 
-import type { TaughtNetwork, TeachingRecord } from "../teaching.ts";
+import {
+  MOST_CLASSES,
+  MOST_EXAMPLES,
+  type TaughtNetwork,
+  type TeachingRecord,
+} from "../teaching.ts";
 import { fileOf, metadataIn, type Tensor, tensorOf, tensorsIn } from "../tensorfile.ts";
 import type { Taught } from "./changes.ts";
 import type { Linear } from "./head.ts";
@@ -102,6 +107,10 @@ export function savedIn(record: TeachingRecord, file: Uint8Array<ArrayBuffer>): 
   const features = floats("features");
   const { classes, networks, of, head, told = [] } = words;
   if (pictures === undefined || classes === undefined || of === undefined) throw new Error(NONE);
+  if (classes.length > MOST_CLASSES)
+    throw new Error(`it has ${classes.length} classes; at most ${MOST_CLASSES} are possible`);
+  if (labels.length > MOST_EXAMPLES)
+    throw new Error(`it has ${labels.length} examples; at most ${MOST_EXAMPLES} are possible`);
   const sides = [labels.length, height, width, channels].join("×");
   if (pictures.shape.join("×") !== sides)
     throw new Error(`its pictures are ${pictures.shape.join("×")}, and ${sides} are needed here`);

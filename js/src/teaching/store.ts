@@ -4,7 +4,13 @@ import { batch, computed, type ReadonlySignal, type Signal, signal } from "@prea
 import { decodePicture } from "../sources/picture_decoder.ts";
 import { said } from "../state/edits.ts";
 import type { ViewerState } from "../state.ts";
-import { type Change, MOST_EXAMPLES, type TaughtHead, type TaughtNetwork } from "../teaching.ts";
+import {
+  type Change,
+  MOST_CLASSES,
+  MOST_EXAMPLES,
+  type TaughtHead,
+  type TaughtNetwork,
+} from "../teaching.ts";
 import { changeOf, type Example, newId, type Taught } from "./changes.ts";
 import type { Saved } from "./file.ts";
 import { type Linear, probabilities } from "./head.ts";
@@ -298,6 +304,16 @@ function createTeaching(state: ViewerState): Teaching {
     },
     undelete() {
       const { changes, data: kept } = deleted.peek();
+      const { classes, examples } = taught.peek();
+      const count = (what: Change["what"]): number =>
+        changes.filter((change) => change.what === what).length;
+      if (
+        classes.length + count("class") > MOST_CLASSES ||
+        examples.length + count("example") > MOST_EXAMPLES
+      ) {
+        trouble.value = `There is no room for it: at most ${MOST_CLASSES} classes and ${MOST_EXAMPLES} examples are possible.`;
+        return;
+      }
       deleted.value = NOTHING_DELETED;
       for (const change of changes) {
         const sample = kept.get(change.id);

@@ -1,0 +1,125 @@
+// Python's reads: an answer goes in parts, is kept for parts that got lost, and is forgotten.
+import assert from "node:assert/strict";
+import { mock, test } from "node:test";
+import type { Engine } from "../src/engine/types.ts";
+import { beforeKey } from "../src/gl/derived.ts";
+import { CHUNK, type Read } from "../src/messages.ts";
+import "./text_imports.ts";
+
+const { Answers } = await import("../src/comm/answers.ts");
+
+const KEEP_MS = 60_000;
+const NUMBERS = CHUNK / 4 + 1;
+
+const read = (id: string, more: Partial<Read> = {}): Read => ({
+  type: "read",
+  id,
+  page: "",
+  revision: 0,
+  keys: ["a", "b"],
+  missing: [],
+  unbent: false,
+  screen: false,
+  ...more,
+});
+
+/** An engine whose values say by their numbers which they are; `b` is a part and a bit long. */
+const asked: string[] = [];
+const engine = {
+  read: async (key: string) => {
+    asked.push(key);
+    if (key !== "b") return new Float32Array([1]);
+    return new Float32Array(NUMBERS).fill(2);
+  },
+} as unknown as Engine;
+
+function answers() {
+  const sent: (readonly [key: number, part: number, count: number, bytes: number])[] = [];
+  const own = new Answers({
+    send: ({ key, part, count }, data) => sent.push([key, part, count, data.byteLength]),
+    onProgress: () => undefined,
+    onScreen: async () => new Uint8Array([7, 8]),
+  });
+  return { own, sent, take: () => sent.splice(0) };
+}
+const BOTH = [
+  [0, 0, 1, 4],
+  [1, 0, 2, CHUNK],
+  [1, 1, 2, 4],
+];
+
+test("a read is answered in parts, and lost ones again until Python has all", async () => {
+  const { own, take } = answers();
+  const one = read("r");
+  assert.equal(own.ask(one), true);
+  assert.equal(own.ask(one), false, "a second time it is no new one");
+  await own.answer(engine, one, 0);
+  assert.deepEqual(take(), BOTH);
+  assert.equal(own.ask(read("r", { missing: [[1, 1]] })), false);
+  assert.deepEqual(take(), [BOTH[2]]);
+  own.ask(one);
+  assert.deepEqual(take(), BOTH, "all, where none are listed");
+  own.done("r");
+  assert.equal(own.ask(read("r")), true, "from then on the same id is a new read");
+});
+
+test("parts that are asked for during an answer come behind it", async () => {
+  const { own, take } = answers();
+  const one = read("r");
+  own.ask(one);
+  const answering = own.answer(engine, one, 0);
+  assert.equal(own.ask(read("r", { missing: [[0, 0]] })), false);
+  await answering;
+  assert.deepEqual(take(), [...BOTH, BOTH[0]]);
+});
+
+test("a read of a later revision waits for its State", async () => {
+  const { own, sent } = answers();
+  const one = read("r", { revision: 3 });
+  own.ask(one);
+  await own.answer(engine, one, 2);
+  assert.deepEqual([sent, own.waiting], [[], [one]]);
+  await own.answer(engine, one, 3);
+  assert.deepEqual([sent, own.waiting], [BOTH, []]);
+});
+
+test("an answer that is not waited for any more ends at the next value", async () => {
+  const { own, take } = answers();
+  const one = read("r");
+  own.ask(one);
+  const answering = own.answer(engine, one, 0);
+  own.done("r");
+  await answering;
+  assert.deepEqual(take(), []);
+  own.ask(read("s"));
+  own.clear();
+  assert.deepEqual(own.waiting, []);
+});
+
+test("a read before the edits asks for values before these, and one of the screen for a picture", async () => {
+  const { own, take } = answers();
+  asked.length = 0;
+  const one = read("r", { keys: ["a"], unbent: true });
+  own.ask(one);
+  await own.answer(engine, one, 0);
+  assert.deepEqual(asked, [beforeKey("a")]);
+  take();
+  const picture = read("p", { keys: [], screen: true });
+  own.ask(picture);
+  await own.answer(engine, picture, 0);
+  assert.deepEqual(take(), [[0, 0, 1, 2]]);
+});
+
+test("an answer is kept for a minute", async () => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  const { own, take } = answers();
+  const one = read("r", { keys: ["a"] });
+  own.ask(one);
+  await own.answer(engine, one, 0);
+  mock.timers.tick(KEEP_MS - 1);
+  assert.equal(own.ask(one), false);
+  assert.equal(take().length, 2);
+  mock.timers.tick(1);
+  assert.equal(own.ask(one), true);
+  mock.timers.reset();
+});

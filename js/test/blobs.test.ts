@@ -1,0 +1,173 @@
+// Blobs on their way from Python: their parts, what is asked for again, and when the wait ends.
+import assert from "node:assert/strict";
+import { mock, test } from "node:test";
+import { CHUNK, type Part } from "../src/messages.ts";
+import "./text_imports.ts";
+
+const { Blobs } = await import("../src/comm/blobs.ts");
+const { Arrivals } = await import("../src/comm/arrivals.ts");
+const { Store } = await import("../src/engine/store.ts");
+
+const QUIET_MS = 3_000;
+const GIVE_UP_MS = 60_000;
+const wait = (ms: number): void => mock.timers.tick(ms);
+mock.timers.enable({ apis: ["setTimeout", "setInterval", "Date"] });
+mock.method(performance, "now", () => Date.now());
+
+/** A blob of two parts and a bit, each byte of which says in which part it is. */
+const SIZE = 2 * CHUNK + 3;
+const part = (blob: string, k: number, bytes = SIZE): Part => ({
+  type: "part",
+  blob,
+  part: k,
+  count: Math.ceil(bytes / CHUNK),
+  bytes,
+});
+const dataOf = (k: number, bytes = SIZE): Uint8Array<ArrayBuffer> =>
+  new Uint8Array(Math.min(CHUNK, bytes - k * CHUNK)).fill(k + 1);
+
+function blobs() {
+  const asked: [string, number[]][] = [];
+  return { blobs: new Blobs((blob, parts) => asked.push([blob, parts])), asked };
+}
+
+test("a blob is put together of its parts, in whatever order they come", async () => {
+  const { blobs: own, asked } = blobs();
+  const come = own.get("a");
+  assert.equal(own.get("a"), come, "who asks a second time waits for the same");
+  assert.deepEqual(asked, [["a", []]]);
+  for (const k of [2, 0]) own.take(part("a", k), [dataOf(k)]);
+  own.take(part("a", 0), [dataOf(0)]); // twice
+  own.take(part("a", 1), [dataOf(1).subarray(1)]); // too short
+  own.take(part("b", 1), [dataOf(1)]); // not wanted
+  own.take(part("a", 1), [dataOf(1)]);
+  const whole = await come;
+  assert.equal(whole.length, SIZE);
+  for (const [at, byte] of [[0, 1], [CHUNK - 1, 1], [CHUNK, 2], [2 * CHUNK - 1, 2], [2 * CHUNK, 3]])
+    assert.equal(whole[at ?? 0], byte); // biome-ignore format: pairs
+  const again = own.get("a");
+  assert.notEqual(again, come, "it is kept nowhere");
+  own.drop();
+  await assert.rejects(again);
+});
+
+test("missing parts are asked for once, and after a minute of silence the wait ends", async () => {
+  const { blobs: own, asked } = blobs();
+  const come = own.get("a");
+  own.take(part("a", 1), [dataOf(1)]);
+  wait(QUIET_MS);
+  assert.equal(asked.length, 1, "it has only just been quiet for so long");
+  wait(QUIET_MS);
+  assert.deepEqual(asked.slice(1), [["a", [0, 2]]]);
+  wait(QUIET_MS);
+  assert.equal(asked.length, 2);
+  own.take(part("a", 0), [dataOf(0)]); // from here on the silence is counted
+  wait(GIVE_UP_MS);
+  own.take(part("a", 2), [dataOf(2)]);
+  assert.equal((await come).length, SIZE, "at the limit it still comes");
+
+  const late = own.get("b");
+  wait(GIVE_UP_MS + QUIET_MS);
+  await assert.rejects(late, /Python has not sent it/);
+});
+
+test("one blob is dropped, or all are, and each says why", async () => {
+  const { blobs: own } = blobs();
+  const [a, b] = [own.get("a"), own.get("b")];
+  own.drop("a");
+  own.take(part("b", 0, 5), [dataOf(0, 5)]);
+  await assert.rejects(a, /not wanted any more/);
+  assert.equal((await b).length, 5);
+  const [c, d] = [own.get("c"), own.get("d")];
+  own.drop(undefined, "Python is gone");
+  await assert.rejects(c, /Python is gone/);
+  await assert.rejects(d, /Python is gone/);
+});
+
+function arrivals(store = new Store()) {
+  const asked: [string, number[]][] = [];
+  const given: string[] = [];
+  const own = new Arrivals(store, {
+    ask: (hash, parts) => asked.push([hash, parts]),
+    onArrival: () => undefined,
+    onGivenUp: (text) => given.push(text),
+  });
+  const want = (sizes: Readonly<Record<string, number>>): void =>
+    own.want({ hashes: new Set(Object.keys(sizes)), sizes });
+  return { own, store, asked, given, want };
+}
+
+test("a wanted blob is held once, besides other holders, and let go of with the next State", () => {
+  const store = new Store();
+  store.put("a", new Uint8Array(65 * 2 ** 20), 1); // by another Viewer
+  const { own, want } = arrivals(store);
+  want({ a: 65 * 2 ** 20 });
+  want({ a: 65 * 2 ** 20 });
+  own.hold();
+  assert.equal(own.left, undefined);
+  store.release("a"); // the other Viewer closes
+  assert.ok(store.has("a"));
+  want({});
+  assert.equal(store.has("a"), false);
+});
+
+test("all that is held is let go of where a view goes, and found again by the next one", () => {
+  const { own, store, want } = arrivals();
+  want({ a: 5 });
+  own.take(part("a", 0, 5), [dataOf(0, 5)]);
+  own.release();
+  assert.deepEqual(own.left, { done: 0, total: 5 });
+  own.hold();
+  assert.equal(own.left, undefined);
+  own.release();
+  store.put("b", new Uint8Array(64 * 2 ** 20), 0);
+  own.hold();
+  assert.deepEqual(own.left, { done: 0, total: 5 }, "it had no room any more");
+});
+
+test("a part of the wrong size, of another blob or behind the last one changes nothing", () => {
+  const { own, want } = arrivals();
+  const warned = mock.method(console, "warn", () => undefined);
+  want({ a: SIZE });
+  own.take(part("b", 0), [dataOf(0)]);
+  own.take(part("a", 0, SIZE + 1), [dataOf(0)]);
+  own.take(part("a", 3), [new Uint8Array()]);
+  own.take({ ...part("a", 0), count: 2 }, [dataOf(0)]);
+  own.take(part("a", 0), [dataOf(2)]);
+  assert.deepEqual(own.left, { done: 0, total: SIZE });
+  for (const k of [0, 2]) own.take(part("a", k), [dataOf(k)]);
+  assert.deepEqual(own.left, { done: SIZE - CHUNK, total: SIZE });
+  own.take(part("a", 1), [dataOf(1)]);
+  assert.equal(own.left, undefined);
+  warned.mock.restore();
+});
+
+test("a blob that the page had said to have is asked for where it was thrown out", () => {
+  const store = new Store();
+  store.put("a", new Uint8Array(5), 0);
+  const { own, asked, want } = arrivals(store);
+  assert.deepEqual(own.have, ["a"]);
+  store.put("b", new Uint8Array(64 * 2 ** 20), 0);
+  assert.equal(store.has("a"), false);
+  want({ a: 5 });
+  assert.deepEqual(asked, [["a", []]]);
+});
+
+test("each blob that is missing is asked for again once, and is given up after a minute", () => {
+  const { own, asked, given, want } = arrivals();
+  want({ a: SIZE, b: 5 });
+  own.take(part("a", 1), [dataOf(1)]);
+  own.await();
+  wait(QUIET_MS);
+  assert.deepEqual(asked, [
+    ["a", [0, 2]],
+    ["b", []],
+  ]);
+  wait(QUIET_MS);
+  assert.equal(asked.filter(([hash]) => hash === "a").length, 1);
+  wait(GIVE_UP_MS - 3 * QUIET_MS);
+  assert.deepEqual(given, []);
+  wait(QUIET_MS);
+  assert.match(given[0] ?? "", /^2 of the blobs/);
+  own.stop();
+});

@@ -1,0 +1,135 @@
+// Code from Python: when a page asks for a piece, what it takes, and when the wait ends.
+
+import assert from "node:assert/strict";
+import { mock, test } from "node:test";
+import { crc32 } from "node:zlib";
+import { codeOf, isExpected, type Line, moduleOf, takeCode } from "../src/code.ts";
+
+mock.timers.enable({ apis: ["setTimeout", "Date"], now: 100_000 });
+mock.method(performance, "now", () => Date.now());
+const text = (whole: string) => new TextEncoder().encode(whole);
+const made: string[] = [];
+mock.method(URL, "createObjectURL", () => {
+  made.push("one");
+  return `data:text/javascript,export const is = ${made.length}`;
+});
+
+/** After this, promises that are settled have called back. */
+const settled = async (): Promise<void> => {
+  for (let k = 0; k < 20; k++) await Promise.resolve();
+};
+const wait = async (ms: number): Promise<void> => {
+  for (let left = ms; left > 0; left -= 500) {
+    mock.timers.tick(Math.min(500, left));
+    await settled();
+  }
+};
+const nameOf = (code: string) => `code ${crc32(text(code)).toString(16).padStart(8, "0")}`;
+
+function lineOf(heard?: () => number) {
+  const asked: (readonly number[])[] = [];
+  const trouble: string[] = [];
+  const beats: [number, number][] = [];
+  const line: Line = {
+    ask: (_, parts) => asked.push(parts),
+    beat: (done, total) => beats.push([done, total]),
+    onTrouble: (words) => trouble.push(words),
+    ...(heard && { heard }),
+  };
+  return { line, asked, trouble, beats };
+}
+
+const give = (name: string, code: string, part: number, count: number, size: number) => {
+  const bytes = text(code);
+  const data = bytes.slice(part * size, (part + 1) * size);
+  takeCode({ type: "part", blob: name, part, count, bytes: bytes.length }, [
+    new DataView(data.buffer),
+  ]);
+};
+
+test("a piece is asked for at once, then behind one second, two and four; the third time with words", async () => {
+  const { line, asked, trouble } = lineOf();
+  const ending = new AbortController();
+  const waiting = codeOf("never 00000000", line, { signal: ending.signal });
+  await settled();
+  assert.deepEqual(asked, [[]]);
+  await wait(500);
+  assert.equal(asked.length, 1);
+  await wait(500);
+  assert.deepEqual([asked.length, trouble.length], [2, 0]);
+  await wait(1_500);
+  assert.equal(asked.length, 2);
+  await wait(500);
+  assert.deepEqual([asked.length, trouble.length], [3, 1]);
+  await wait(3_500);
+  assert.equal(asked.length, 3);
+  await wait(500);
+  assert.equal(asked.length, 4);
+  assert.ok(isExpected("never 00000000"));
+  ending.abort();
+  await assert.rejects(waiting, /closed/);
+  assert.ok(!isExpected("never 00000000"));
+  await wait(60_000);
+  assert.equal(asked.length, 4);
+});
+
+test("two who wait for a piece ask for it once, and have one module", async () => {
+  const code = "a piece of code";
+  const name = nameOf(code);
+  give(name, code, 0, 1, 100); // not waited for
+  assert.equal(moduleOf(name), undefined);
+  const [one, other] = [lineOf(), lineOf()];
+  const both = [codeOf(name, one.line), codeOf(name, other.line)];
+  await settled();
+  assert.deepEqual([one.asked.length, other.asked.length], [1, 0]);
+  give(name, code, 2, 3, 6);
+  give(name, code, 0, 3, 6);
+  assert.equal(moduleOf(name), undefined);
+  give(name, code, 1, 3, 6);
+  assert.notEqual(moduleOf(name), undefined);
+  const [first, second] = await Promise.all(both);
+  assert.equal(first, second);
+  give(name, code, 0, 1, 100); // again
+  assert.equal(await codeOf(name, one.line), first);
+  assert.deepEqual([one.asked.length, other.asked.length, made.length], [1, 0, 1]);
+});
+
+test("parts that are missing are asked for alone, and what was damaged as a whole", async () => {
+  const code = "some other code of this page";
+  const name = nameOf(code);
+  const { line, asked, trouble, beats } = lineOf();
+  const waiting = codeOf(name, line);
+  await settled();
+  give(name, code, 1, 3, 10);
+  await settled();
+  assert.deepEqual(beats.at(-1), [1, 3]);
+  await wait(1_000);
+  assert.deepEqual(asked, [[], [0, 2]]);
+  for (const times of [1, 2]) {
+    for (const part of [0, 1, 2]) give(name, code.replace("other", "wrong"), part, 3, 10);
+    await settled();
+    assert.equal(moduleOf(name), undefined);
+    assert.equal(trouble.includes("It arrived damaged, twice."), times === 2);
+    if (times === 1) assert.deepEqual(asked.at(-1), [0, 1, 2], "at once");
+  }
+  for (const part of [0, 1, 2]) give(name, code, part, 3, 10);
+  await waiting;
+});
+
+test("what comes unasked is not asked for while Python is heard", async () => {
+  let heard = Date.now();
+  const { line, asked } = lineOf(() => heard);
+  const ending = new AbortController();
+  const { signal } = ending;
+  const waiting = codeOf("unasked 00000000", line, { unasked: 3_000, signal });
+  await settled();
+  await wait(2_500);
+  assert.equal(asked.length, 0);
+  heard = Date.now();
+  await wait(2_500);
+  assert.equal(asked.length, 0, "Python sends something else");
+  await wait(500);
+  assert.equal(asked.length, 1);
+  ending.abort();
+  await assert.rejects(waiting);
+});

@@ -1,0 +1,153 @@
+// A page that follows a loop in Python: weights that come in parts, and a curve that it has seen in part.
+
+import assert from "node:assert/strict";
+import { mock, test } from "node:test";
+import { signal } from "@preact/signals";
+import type { Mirrored } from "../src/messages.ts";
+import type { TrainingHost, WeightRows } from "../src/state/training.ts";
+import type { ViewerState } from "../src/state.ts";
+import "./text_imports.ts";
+
+const { Mirroring } = await import("../src/training/mirroring.ts");
+const { Line } = await import("../src/training/line.ts");
+
+mock.timers.enable({ apis: ["setTimeout"] });
+
+/** After this, promises that are settled have called back. */
+const settled = async (): Promise<void> => {
+  for (let k = 0; k < 20; k++) await Promise.resolve();
+};
+
+type Take = (message: Mirrored, data: Uint8Array<ArrayBuffer>) => WeightRows | undefined;
+
+const bytes = (...numbers: number[]): Uint8Array<ArrayBuffer> =>
+  new Uint8Array(Float32Array.from(numbers).buffer);
+
+/** A page with textures of four and of eight numbers, and what Python says of the past. */
+function page(past: readonly (readonly [number, number])[] = []) {
+  const line = new Line();
+  for (const one of past) line.add(...one);
+  const asked: string[] = [];
+  const textures = [{ width: 1, height: 1, layers: 1 }, { width: 1, height: 2, layers: 1 }]; // biome-ignore format: pairs
+  const own = {
+    progress: signal<{ losses: readonly number[]; accuracies: readonly number[]; step: number }>({
+      losses: [],
+      accuracies: [],
+      step: 0,
+    }),
+    trainingActions: signal<unknown>(null),
+    mirroring: signal<Take | null>(null),
+    run: signal(0),
+    session: signal(0),
+    rows: signal<WeightRows>(new Map([[7, Float32Array.of(9)]])),
+    plan: signal({ textures, parameters: [] }),
+    earlier: signal<unknown>(null),
+  };
+  const host: Partial<TrainingHost> = {
+    blob: async (name: string) => {
+      asked.push(name);
+      const numbers = [line.steps, 0, ...line.losses, ...line.accuracies];
+      return bytes(...numbers);
+    },
+    use: async () => {
+      throw new Error("not looked at");
+    },
+  };
+  const record = { id: "a", round: 1, state: "running" };
+  const mirroring = new Mirroring(
+    own as unknown as ViewerState,
+    host as TrainingHost,
+    record as never,
+  );
+  const message = (more: Partial<Mirrored> = {}): Mirrored => ({
+    type: "mirrored",
+    training: "a",
+    base: 0,
+    revision: 1,
+    textures: [0, 1],
+    part: 0,
+    count: 1,
+    step: 1,
+    first: 0,
+    rows: 0,
+    held_out: [],
+    ...more,
+  });
+  const take = (more: Partial<Mirrored>, ...numbers: number[]) => {
+    const found = own.mirroring.value?.(message(more), bytes(...numbers));
+    return found && Object.fromEntries([...found].map(([k, all]) => [k, [...all]]));
+  };
+  return { own, mirroring, take, asked };
+}
+
+const FOUR = [1, 2, 3, 4];
+const EIGHT = [11, 12, 13, 14, 15, 16, 17, 18];
+
+test("weights are those of their textures, and others stay", () => {
+  const { take, mirroring } = page();
+  assert.deepEqual(take({}, ...FOUR, ...EIGHT), { 0: FOUR, 1: EIGHT, 7: [9] });
+  assert.deepEqual(take({ textures: [1] }, ...EIGHT), { 1: EIGHT, 7: [9] });
+  // One number too many or too few: of another Plan.
+  assert.equal(take({}, ...FOUR, ...EIGHT, 0), undefined);
+  assert.equal(take({}, ...FOUR, ...EIGHT.slice(1)), undefined);
+  assert.equal(take({ textures: [0, 5] }, ...FOUR, ...EIGHT), undefined);
+  mirroring.close();
+});
+
+test("parts are put together in their order alone, and a first part begins again", () => {
+  const { take, mirroring } = page();
+  const part = (k: number, ...numbers: number[]) => take({ part: k, count: 3 }, ...numbers);
+  const [left, right] = [EIGHT.slice(0, 4), EIGHT.slice(4)];
+  assert.equal(part(0, ...FOUR), undefined);
+  assert.equal(part(1, ...left), undefined);
+  assert.deepEqual(part(2, ...right), { 0: FOUR, 1: EIGHT, 7: [9] });
+  assert.equal(part(1, ...left), undefined, "nothing has begun");
+  // The one before was broken off.
+  part(0, 0, 0, 0, 0);
+  part(1, 0, 0, 0, 0);
+  part(0, ...FOUR);
+  part(2, ...right); // out of order
+  take({ training: "b", part: 1, count: 3 }, ...right);
+  part(1, ...left);
+  part(1, ...left); // twice
+  assert.deepEqual(part(2, ...right), { 0: FOUR, 1: EIGHT, 7: [9] });
+  mirroring.close();
+});
+
+test("a curve grows by the steps of a message, and what comes twice takes the place of what was there", async () => {
+  const { own, take, mirroring, asked } = page();
+  await settled();
+  assert.deepEqual(asked, ["a"]);
+  const weights = [...FOUR, ...EIGHT];
+  take({ rows: 2, step: 2 }, 0.5, 0.25, 0.375, 0.5, ...weights);
+  const curve = () => {
+    const { losses, accuracies, step } = own.progress.value;
+    return [losses, accuracies, step];
+  };
+  assert.deepEqual(curve(), [[0.5, 0.375], [0.25, 0.5], 2]);
+  take({ first: 2, rows: 1, step: 3 }, 0.125, 0.75, ...weights);
+  assert.deepEqual(curve(), [[0.5, 0.375, 0.125], [0.25, 0.5, 0.75], 3]);
+  take({ first: 1, rows: 1, step: 2 }, 0.0625, 1, ...weights);
+  assert.deepEqual(curve(), [[0.5, 0.0625], [0.25, 1], 2]);
+  assert.equal(asked.length, 1);
+  mirroring.close();
+});
+
+test("steps that a page has not seen are asked for, and an older past is not taken", async () => {
+  const past = [[4, 0], [3, 0.5], [2, 1]] as const; // biome-ignore format: pairs
+  const { own, take, mirroring, asked } = page(past);
+  // A message comes before the past, with steps behind it.
+  take({ first: 3, rows: 1, step: 4 }, 1, 1, ...FOUR, ...EIGHT);
+  assert.deepEqual(own.progress.value.losses, []);
+  assert.equal(asked.length, 2);
+  await settled();
+  assert.deepEqual(own.progress.value.losses, [4, 3, 2]);
+  take({ first: 3, rows: 1, step: 4 }, 1, 1, ...FOUR, ...EIGHT);
+  assert.deepEqual(own.progress.value.losses, [4, 3, 2, 1]);
+  assert.equal(asked.length, 2);
+  take({ first: 6, rows: 1, step: 7 }, 0, 1, ...FOUR, ...EIGHT);
+  await settled();
+  assert.deepEqual(own.progress.value.losses, [4, 3, 2, 1], "what came is shorter");
+  mirroring.close();
+  assert.equal(own.mirroring.value, null);
+});

@@ -1,0 +1,313 @@
+// Sources in a page: blocks of a data set, the numbers of an item, codes of a latent, and what Python hears of.
+import assert from "node:assert/strict";
+import { mock, test } from "node:test";
+import type { Input } from "../src/plan.ts";
+import type { Source } from "../src/source.ts";
+import type { Feeder } from "../src/state/sources.ts";
+import "./text_imports.ts";
+
+const { createState } = await import("../src/state.ts");
+const { createBlocks } = await import("../src/sources/blocks.ts");
+const { averaged } = await import("../src/sources/drawing.ts");
+const { nextItem, numbersOf } = await import("../src/sources/images.ts");
+const { loop } = await import("../src/sources/loop.ts");
+const { forAll, sidesOf } = await import("../src/sources/place.ts");
+const { likeliest } = await import("../src/sources/search.ts");
+const { placeOf } = await import("../src/sources/shuffle.ts");
+const { createTelling } = await import("../src/sources/telling.ts");
+const { moveTo } = await import("../src/state/latents.ts");
+const { spaced, textsOf } = await import("../src/comm/wire.ts");
+
+const AGAIN_MS = 5_000;
+const MOST_BYTES = 48e6;
+mock.timers.enable({ apis: ["setTimeout", "Date"] });
+mock.method(performance, "now", () => Date.now());
+const wait = (ms: number): void => mock.timers.tick(ms);
+/** After this, promises that are settled have called back. */
+const settled = async (): Promise<void> => {
+  for (let k = 0; k < 10; k++) await Promise.resolve();
+};
+
+const source = (more: Partial<Source> = {}): Source =>
+  ({
+    kind: "images",
+    input: "x",
+    data: "set",
+    block: 2,
+    count: 7,
+    dtype: "uint8",
+    index: 0,
+    shuffled: false,
+    seed: 0,
+    code: [],
+    ...more,
+  }) as Source;
+
+/** Blocks of items whose numbers are all their own number; `bytes` gives each block's. */
+function set(of: Source, numbers: number, bytes?: (k: number) => Uint8Array<ArrayBuffer>) {
+  const asked: string[] = [];
+  const dropped: string[] = [];
+  let news = 0;
+  const own = (k: number): Uint8Array<ArrayBuffer> => {
+    const items = Array.from({ length: Math.min(of.block, of.count - k * of.block) }, (_, at) =>
+      new Array<number>(numbers).fill(k * of.block + at),
+    ).flat();
+    return of.dtype === "uint8"
+      ? Uint8Array.from(items)
+      : new Uint8Array(Float32Array.from(items).buffer);
+  };
+  const feeder: Partial<Feeder> = {
+    blob: async (name) => {
+      asked.push(name);
+      return (bytes ?? own)(Number(name.split(".")[1]));
+    },
+    drop: (name) => dropped.push(name),
+  };
+  const blocks = createBlocks(of, numbers, feeder as Feeder, () => {
+    news += 1;
+  });
+  return { blocks, asked, dropped, news: () => news };
+}
+
+for (const dtype of ["uint8", "float32"] as const)
+  test(`an item of ${dtype} is the numbers of its place in its block`, async () => {
+    const { blocks, asked, news } = set(source({ dtype }), 3);
+    assert.equal(blocks.look(5), undefined);
+    const [five, six] = await Promise.all([blocks.get(5), blocks.get(6)]);
+    assert.deepEqual([[...five], [...six]], [[5, 5, 5], [6, 6, 6]]); // biome-ignore format: pairs
+    assert.equal(five instanceof Float32Array, dtype === "float32");
+    assert.deepEqual(asked, ["set.2", "set.3"], "each block once");
+    assert.deepEqual([...(blocks.look(4) ?? [])], [4, 4, 4]);
+    await settled();
+    assert.equal(news(), 2);
+    assert.equal(blocks.bytes, (6 + 3) * (dtype === "uint8" ? 1 : 4));
+    const numbers = numbersOf(five);
+    assert.deepEqual(numbers, Float32Array.of(5, 5, 5).map((n) => (dtype === "uint8" ? n / 255 : n))); // biome-ignore format: one line
+  });
+
+test("blocks stay up to 48 MB, those that were used last, and the newest always", async () => {
+  const numbers = 12e6;
+  const of = source({ block: 1, count: 9 });
+  const { blocks, asked } = set(of, numbers, () => new Uint8Array(numbers));
+  for (const k of [0, 1, 2, 3]) await blocks.get(k);
+  assert.equal(blocks.bytes, MOST_BYTES);
+  await blocks.get(0); // used once more
+  await blocks.get(4);
+  assert.equal(blocks.bytes, MOST_BYTES);
+  asked.length = 0;
+  for (const k of [0, 4, 1]) await blocks.get(k);
+  assert.deepEqual(asked, ["set.1"]);
+  blocks.dispose();
+  const large = set(of, 50e6, () => new Uint8Array(50e6));
+  await large.blocks.get(0);
+  await large.blocks.get(1);
+  assert.equal(large.blocks.bytes, 50e6);
+});
+
+test("a block that did not come is asked for again behind five seconds, and one of a wrong size is none", async () => {
+  let fits = false;
+  const { blocks, asked, news } = set(source(), 3, () => new Uint8Array(fits ? 6 : 5));
+  blocks.look(0);
+  await settled();
+  wait(AGAIN_MS);
+  blocks.look(1);
+  assert.deepEqual(asked, ["set.0"]);
+  wait(1);
+  fits = true;
+  blocks.look(1);
+  await settled();
+  assert.deepEqual([asked.length, news()], [2, 1]);
+  assert.equal(blocks.look(0)?.length, 3);
+  blocks.look(-1);
+  blocks.look(7);
+  assert.equal(asked.length, 2, "there is no such item");
+});
+
+test("blocks out of sight are let go of on their way, and asked for at once when they are", async () => {
+  const { blocks, asked, dropped } = set(source(), 3);
+  blocks.look(0);
+  blocks.look(2);
+  blocks.only([3, 6]);
+  assert.deepEqual(dropped, ["set.0"]);
+  await settled();
+  asked.length = 0;
+  blocks.look(0);
+  assert.deepEqual(asked, [], "it came all the same");
+  blocks.look(4);
+  blocks.dispose();
+  assert.deepEqual(dropped, ["set.0", "set.2"]);
+});
+
+test("the next item behind the last is the first, and shuffled each comes once", () => {
+  assert.equal(nextItem(source({ index: 6 }), 1), 0);
+  assert.equal(nextItem(source({ index: 0 }), -1), 6);
+  assert.equal(nextItem(source({ index: 3 }), 1), 4);
+  assert.equal(nextItem(source({ count: 1 }), 1), 0);
+  for (const count of [1, 2, 7, 64, 65]) {
+    const seen: number[] = [];
+    for (let index = 0; !seen.includes(index); ) {
+      seen.push(index);
+      const next = nextItem(source({ index, count, shuffled: true, seed: 5 }), 1);
+      assert.equal(nextItem(source({ index: next, count, shuffled: true, seed: 5 }), -1), index);
+      index = next;
+    }
+    assert.equal(seen.length, count);
+    const places = Array.from({ length: count }, (_, k) => placeOf(k, count, 9, 1));
+    assert.equal(new Set(places).size, count);
+    assert.ok(Math.max(...places) < count);
+  }
+});
+
+test("one example is fed to all of a batch", () => {
+  const input = (...shape: number[]) => ({ shape }) as unknown as Input;
+  assert.deepEqual(
+    forAll(Float32Array.of(1, 2), input(3, 1, 1, 2)),
+    Float32Array.of(1, 2, 1, 2, 1, 2),
+  );
+  assert.deepEqual(sidesOf(input(3, 4, 5, 6)), [4, 5, 6]);
+  assert.deepEqual(sidesOf(input(2, 6)), [1, 1, 6]);
+  assert.deepEqual(sidesOf(input(2, 3, 6)), [3, 1, 6]);
+  assert.deepEqual(sidesOf(input(6)), [1, 1, 6]);
+});
+
+test("of equal scores the first is the likeliest, and none where one is no number", () => {
+  assert.equal(likeliest(Float32Array.of(1, 3, 3)), 1);
+  assert.equal(likeliest(Float32Array.of(-1, -3)), 0);
+  assert.equal(likeliest(Float32Array.of(1, Number.NaN, 3)), -1);
+});
+
+test("a code that moves is sent ten times a second, and always the last", () => {
+  const state = createState();
+  state.source.value = source({ kind: "latent", code: [0] });
+  const code = () => state.source.peek()?.code;
+  moveTo(state, [1]);
+  moveTo(state, [2]);
+  assert.deepEqual([state.code.peek(), code()], [[2], [0]]);
+  wait(99);
+  assert.deepEqual(code(), [0]);
+  wait(1);
+  assert.deepEqual(code(), [2]);
+  moveTo(state, [3]);
+  wait(100);
+  assert.deepEqual(code(), [3]);
+  moveTo(state, [4]);
+  state.source.value = source({ kind: "noise" });
+  wait(100);
+  assert.deepEqual(code(), [], "another source has come");
+});
+
+test("Python hears of pictures ten times a second, and that the last one is the last", () => {
+  const state = createState();
+  const heard: [boolean, number][] = [];
+  const feeder: Partial<Feeder> = { tell: (still, rate) => heard.push([still, rate]) };
+  const telling = createTelling(state, feeder as Feeder);
+  telling.fed(true);
+  assert.deepEqual(heard.splice(0), [[false, 1]]);
+  wait(99);
+  telling.fed(true);
+  assert.deepEqual(heard, []);
+  wait(1);
+  telling.fed(true);
+  assert.deepEqual(heard.splice(0), [[false, 3]]);
+  assert.equal(state.sourceStatus.peek().phase, "live");
+  telling.settle();
+  telling.settle();
+  assert.deepEqual(heard.splice(0), [[true, 0]]);
+  assert.equal(state.sourceStatus.peek().phase, "still");
+  telling.fed(false);
+  telling.fed(false); // as the strokes of a pen
+  wait(100);
+  assert.deepEqual(heard.splice(0), [[true, 0]]);
+  wait(1000);
+  telling.fed(true);
+  assert.deepEqual(heard.splice(0), [[false, 1]], "pictures of the last second");
+  telling.dispose();
+});
+
+test("of many values the first goes at once, and behind it the last of each time", () => {
+  const given: number[] = [];
+  const { take, dispose } = spaced<number>(100, (value) => given.push(value));
+  for (const value of [1, 2, 3]) take(value);
+  assert.deepEqual(given, [1]);
+  wait(99);
+  assert.deepEqual(given, [1]);
+  wait(1);
+  assert.deepEqual(given, [1, 3]);
+  wait(100);
+  take(4);
+  assert.deepEqual(given, [1, 3, 4]);
+  take(5);
+  dispose();
+  wait(1000);
+  assert.deepEqual(given, [1, 3, 4]);
+});
+
+test("texts are a list of texts in JSON, and none where it is another thing", () => {
+  const bytes = (text: string) => new Uint8Array(new TextEncoder().encode(text));
+  assert.deepEqual(textsOf(bytes('["a", "b"]')), ["a", "b"]);
+  for (const wrong of ['["a", 1]', '{"0": "a"}', "[", "null"]) assert.deepEqual(textsOf(bytes(wrong)), []); // biome-ignore format: one line
+  assert.deepEqual(textsOf(undefined), []);
+});
+
+test("what is drawn is the mean of each square, channel after channel", () => {
+  const times = 2;
+  const [width, height] = [3 * times, 2 * times];
+  const data = new Uint8ClampedArray(4 * width * height);
+  // A square's red is its number times 40, green ten less, blue 255 in its first pixel alone.
+  for (let y = 0; y < height; y++) {
+    for (let x = 0; x < width; x++) {
+      const square = Math.floor(y / times) * 3 + Math.floor(x / times);
+      const first = y % times === 0 && x % times === 0;
+      data.set([40 * square + 10, 40 * square, first ? 255 : 0, 255], 4 * (y * width + x));
+    }
+  }
+  const pixels = { data, width, height } as ImageData;
+  const squares = [0, 1, 2, 3, 4, 5];
+  const near = (found: Float32Array, expected: number[]) => {
+    assert.equal(found.length, expected.length);
+    for (const [k, one] of expected.entries()) assert.ok(Math.abs((found[k] ?? -1) - one) < 1e-6);
+  };
+  const red = squares.map((k) => (40 * k + 10) / 255);
+  near(averaged(pixels, times, 1), red);
+  const green = squares.map((k) => (40 * k) / 255);
+  near(averaged(pixels, times, 3), [...red, ...green, ...squares.map(() => 0.25)]);
+});
+
+test("pictures come at their rate, one at a time, and none behind the end", async () => {
+  const at: number[] = [];
+  let slow: (() => void) | undefined;
+  let now = false;
+  const start = Date.now();
+  const running = loop(
+    () => 10,
+    async () => undefined,
+    async () => {
+      at.push(Date.now() - start);
+      if (now) await new Promise<void>((done) => (slow = done));
+    },
+  );
+  for (let k = 0; k < 35; k++) {
+    await settled();
+    mock.timers.tick(10);
+  }
+  await settled();
+  assert.deepEqual(at.splice(0), [0, 100, 200, 300]);
+  now = true;
+  for (let k = 0; k < 50; k++) {
+    await settled();
+    mock.timers.tick(10);
+  }
+  assert.equal(at.length, 1, "the one before has not ended");
+  now = false;
+  slow?.();
+  await settled();
+  await settled();
+  assert.equal(at.length, 3, "one that is late and one that is due; the others are left out");
+  const end = running.stop();
+  for (let k = 0; k < 20; k++) {
+    mock.timers.tick(10);
+    await settled();
+  }
+  await end;
+  assert.equal(at.length, 3);
+});

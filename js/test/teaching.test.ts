@@ -1,0 +1,329 @@
+// A teaching in a page without Python: what the page has then is all there is; and the head that both find.
+import assert from "node:assert/strict";
+import test from "node:test";
+import type { Edit } from "../src/edits.ts";
+import type { Session } from "../src/gl/types.ts";
+import type { Feeder } from "../src/state/sources.ts";
+import { HELD_OUT, MOST_CLASSES, MOST_EXAMPLES, type TeachingRecord } from "../src/teaching.ts";
+import "./text_imports.ts";
+
+const { beforeKey } = await import("../src/gl/derived.ts");
+const { createState } = await import("../src/state.ts");
+const { changed, changeOf, NOTHING } = await import("../src/teaching/changes.ts");
+const { savedIn, teachingFile } = await import("../src/teaching/file.ts");
+const { heldOut, probabilities } = await import("../src/teaching/head.ts");
+const { learn } = await import("../src/teaching/learn.ts");
+const { featuresOf } = await import("../src/teaching/reading.ts");
+const { teachingOf } = await import("../src/teaching/store.ts");
+
+const SHAPE = [3, 2, 1] as const;
+const COUNT = 2;
+const NETWORK = { weights: "w", edits: "" };
+const RECORD: TeachingRecord = {
+  id: "t",
+  cut: "conv",
+  input: "x",
+  shape: SHAPE,
+  count: COUNT,
+  averaged: false,
+  weights: "w",
+  turn: 0,
+  heard: {},
+};
+
+const bend: Edit = {
+  layer: "conv",
+  name: "b",
+  transform: "invert",
+  parameters: [],
+  channels: null,
+  mix: 1,
+  enabled: true,
+  source: "",
+  names: [],
+  array: "",
+  frozen: false,
+  skips: false,
+};
+
+/** Example k of a class: features on its side of 0, and a picture of numbers that say which it is. */
+const sampleOf = (of: number, k: number) => ({
+  features: Float32Array.of(of + 0.01 * k, -of - 0.02 * k),
+  picture: Uint8Array.of(of, k % 256, 2, 3, 4, 255),
+});
+const examplesOf = (counts: readonly number[], network = NETWORK) =>
+  counts.flatMap((count, of) =>
+    Array.from({ length: count }, (_, k) => ({ of, network, sample: sampleOf(of, k) })),
+  );
+
+/** A page without Python that has so many examples of each class. */
+async function page(...counts: number[]) {
+  const state = createState();
+  const listing = { turn: 0, heard: {}, classes: [], examples: [], networks: [], head: null };
+  const feeder: Partial<Feeder> = {
+    page: "page",
+    blob: async () => new TextEncoder().encode(JSON.stringify(listing)),
+  };
+  state.feeder.value = feeder as Feeder;
+  state.teaching.value = RECORD;
+  const teaching = teachingOf(state);
+  teaching.open();
+  await new Promise((done) => setTimeout(done)); // what the page came with
+  const classes = counts.map((_, k) => `class ${k}`);
+  teaching.restore({ classes, examples: examplesOf(counts), head: null });
+  const ids = () => teaching.taught.peek().classes.map(({ id }) => id);
+  const count = () => teaching.taught.peek().examples.length;
+  return { state, teaching, ids, count };
+}
+
+test("a class that is removed takes the head along that knows it, and its examples", async () => {
+  const { teaching, ids, count } = await page(6, 5, 5);
+  await teaching.train();
+  assert.deepEqual(teaching.taught.peek().head?.classes, ids());
+  assert.equal(teaching.linear.peek()?.bias.length, 3);
+  assert.equal(teaching.outdated, false);
+  teaching.remove(ids()[2] ?? "");
+  assert.equal(teaching.taught.peek().head, null);
+  assert.equal(teaching.linear.peek(), null);
+  assert.equal(count(), 11);
+  await teaching.train();
+  assert.equal(teaching.linear.peek()?.bias.length, 2);
+  teaching.undelete();
+  assert.equal(count(), 16);
+  assert.equal(teaching.outdated, true, "the head knows two of three classes");
+  assert.notEqual(teaching.taught.peek().head, null);
+});
+
+test("a class that is added behind the head's training can go without it", async () => {
+  const { teaching, ids } = await page(5, 5);
+  await teaching.train();
+  teaching.addClass("later");
+  assert.equal(teaching.trainable, false, "it has no example");
+  const { head } = teaching.taught.peek();
+  teaching.remove(ids()[2] ?? "");
+  assert.equal(teaching.taught.peek().head, head);
+  assert.notEqual(teaching.linear.peek(), null);
+  assert.equal(teaching.outdated, false);
+});
+
+test("an example that is removed and brought back makes the head outdated and current again", async () => {
+  const { teaching, count } = await page(1, 2);
+  await teaching.train();
+  const last = teaching.taught.peek().examples.at(-1);
+  teaching.forget(last?.id ?? "");
+  assert.equal(count(), 2);
+  assert.equal(teaching.outdated, true);
+  assert.equal(teaching.deleted.peek(), "an example of “class 1”");
+  teaching.undelete();
+  assert.equal(teaching.outdated, false);
+  assert.equal(teaching.deleted.peek(), "");
+  assert.deepEqual(teaching.data.peek().get(last?.id ?? "")?.picture, sampleOf(1, 1).picture);
+  teaching.undelete(); // nothing more
+  assert.equal(count(), 3);
+});
+
+test("a class is renamed with its examples, and another one is made", async () => {
+  const { teaching, ids, count } = await page(1, 1);
+  teaching.rename(ids()[0] ?? "", "cup");
+  teaching.addClass("third");
+  assert.deepEqual(
+    teaching.taught.peek().classes.map(({ name }) => name),
+    ["cup", "class 1", "third"],
+  );
+  assert.equal(count(), 2);
+});
+
+test("what was removed comes back where there is room alone", async () => {
+  const { teaching, ids, count } = await page(2, MOST_EXAMPLES - 2);
+  const added = (key: string) => teaching.restore({ classes: [key], examples: [], head: null });
+  teaching.remove(ids()[0] ?? "");
+  teaching.undelete();
+  assert.equal(count(), MOST_EXAMPLES);
+  assert.equal(teaching.trouble.peek(), "");
+  added("none");
+  assert.equal(count(), 0);
+
+  const full = await page(...Array.from({ length: MOST_CLASSES }, () => 1));
+  full.teaching.remove(full.ids()[0] ?? "");
+  full.teaching.addClass("another");
+  full.teaching.undelete();
+  assert.equal(full.ids().length, MOST_CLASSES);
+  assert.match(full.teaching.trouble.peek(), /at most 20 classes and 2000 examples/);
+  full.teaching.remove(full.ids().at(-1) ?? "");
+  assert.equal(full.ids().length, MOST_CLASSES - 1);
+});
+
+test("examples of other weights or bends are stale, however the bends are written", async () => {
+  const { state, teaching } = await page(2, 1);
+  assert.equal(teaching.stale().length, 0);
+  state.teaching.value = { ...RECORD, weights: "other" };
+  assert.equal(teaching.stale().length, 3);
+  state.teaching.value = RECORD;
+  state.edited.value = { edits: [{ ...bend, enabled: false }], weights: 0 };
+  assert.equal(teaching.stale().length, 0, "it does not act");
+  state.edited.value = { edits: [bend], weights: 0 };
+  assert.equal(teaching.stale().length, 3);
+  const spaced = { weights: "w", edits: JSON.stringify([bend], null, 1) };
+  teaching.restore({ classes: ["a"], examples: examplesOf([1], spaced), head: null });
+  assert.equal(teaching.stale().length, 0);
+});
+
+/** A session whose last run had this input and value, and what says how often it has run. */
+function session(input: readonly number[], value: readonly number[]) {
+  const one = {
+    sequence: 1,
+    read: async (key: string) =>
+      Float32Array.from(key === beforeKey(RECORD.input) ? input : key === RECORD.cut ? value : []),
+  };
+  return one as typeof one & Session;
+}
+
+test("what enters becomes an example once a run, its picture in bytes", async () => {
+  const { state, teaching, ids, count } = await page(0);
+  const one = session([0, 1, 0.5, -1, 2, 1 / 255], [7, -8]);
+  const [of = ""] = ids();
+  state.session.value = one;
+  assert.equal(await teaching.collect(of, true), true);
+  const [sample] = [...teaching.data.peek().values()];
+  assert.deepEqual(sample, {
+    features: Float32Array.of(7, -8),
+    picture: Uint8Array.of(0, 255, 128, 0, 255, 1),
+  });
+  assert.equal(await teaching.collect(of, false), false, "there was no other run");
+  assert.equal(await teaching.collect(of, true), true, "the first of another press is taken");
+  one.sequence += 1;
+  assert.equal(await teaching.collect(of, false), true);
+  const next = session([0, 0, 0, 0, 0, 0], [0, 0]);
+  next.sequence = one.sequence;
+  state.session.value = next;
+  assert.equal(await teaching.collect(of, false), true, "a run of another network");
+  assert.equal(count(), 4);
+  next.sequence = 0;
+  assert.equal(await teaching.collect(of, true), false, "nothing has run");
+  state.session.value = session([], []);
+  state.withoutEdits.value = true;
+  state.edited.value = { edits: [bend], weights: 0 };
+  assert.equal(await teaching.collect(of, true), false, "shown without its bends");
+});
+
+test("the last example that there is room for is taken, and the next is not", async () => {
+  const { state, teaching, ids, count } = await page(MOST_EXAMPLES - 1);
+  state.session.value = session([0, 0, 0, 0, 0, 0], [0, 0]);
+  const [of = ""] = ids();
+  assert.equal(await teaching.collect(of, true), true);
+  assert.equal(teaching.trouble.peek(), "");
+  assert.equal(await teaching.collect(of, true), false);
+  assert.equal(count(), MOST_EXAMPLES);
+  assert.match(teaching.trouble.peek(), /There are 2000 examples/);
+});
+
+test("a head's probabilities are by class, of what the last run has", async () => {
+  const { state, teaching, ids } = await page(3, 3);
+  assert.equal(await teaching.look(), null);
+  await teaching.train();
+  state.session.value = session([], [1, -1]);
+  const found = await teaching.look();
+  assert.deepEqual([...(found?.keys() ?? [])], ids());
+  assert.ok((found?.get(ids()[1] ?? "") ?? 0) > 0.5);
+});
+
+test("another teaching begins with nothing", async () => {
+  const { state, teaching, count } = await page(2, 2);
+  await teaching.train();
+  state.teaching.value = { ...RECORD, id: "another" };
+  assert.equal(count(), 0);
+  assert.deepEqual([teaching.linear.peek(), teaching.data.peek().size], [null, 0]);
+  assert.equal(teaching.trainable, false);
+});
+
+test("a change of what is not there changes nothing", () => {
+  const one = changed(NOTHING, changeOf({ what: "class", id: "a", text: "A" }));
+  const example = { what: "example", id: "e", of: "a", network: NETWORK } as const;
+  const both = changed(one, changeOf(example));
+  assert.equal(both.examples.length, 1);
+  for (const change of [
+    changeOf({ ...example, of: "b" }),
+    changeOf({ ...example, network: null }),
+    changeOf({ what: "features", id: "e" }),
+    changeOf({ what: "forget", id: "f" }),
+    changeOf({ what: "remove", id: "b" }),
+  ])
+    assert.deepEqual(changed(both, change), both);
+  const other = { weights: "v", edits: "" };
+  const again = changed(both, changeOf({ what: "features", id: "e", network: other }));
+  assert.deepEqual(again.examples, [{ id: "e", of: "a", network: other }]);
+});
+
+test("a file gives back what was saved: pictures, features, networks and the head", async () => {
+  const { teaching } = await page(5, 2);
+  await teaching.train();
+  const [taught, linear] = [teaching.taught.peek(), teaching.linear.peek()];
+  const file = teachingFile(RECORD, taught, teaching.data.peek(), linear);
+  const saved = savedIn(RECORD, file);
+  assert.deepEqual(saved.classes, ["class 0", "class 1"]);
+  assert.deepEqual(saved.examples, examplesOf([5, 2]));
+  assert.deepEqual(saved.head?.linear, linear);
+  assert.deepEqual(saved.head?.classes, [0, 1]);
+  const again = await page();
+  again.teaching.restore(saved);
+  assert.deepEqual(again.teaching.linear.peek(), linear);
+  assert.equal(again.teaching.taught.peek().head?.count, 7);
+  assert.equal(again.teaching.outdated, false);
+});
+
+test("a file with more examples or classes than are possible is refused", async () => {
+  const fileOf = async (counts: readonly number[]) => {
+    const { teaching } = await page(...counts);
+    return teachingFile(RECORD, teaching.taught.peek(), teaching.data.peek(), null);
+  };
+  const full = await fileOf([MOST_EXAMPLES - 1, 1]);
+  assert.equal(savedIn(RECORD, full).examples.length, MOST_EXAMPLES);
+  const over = await fileOf([MOST_EXAMPLES, 1]);
+  assert.throws(() => savedIn(RECORD, over), /2001 examples; at most 2000/);
+  const classes = (count: number) => fileOf(Array.from({ length: count }, () => 1));
+  assert.equal(savedIn(RECORD, await classes(MOST_CLASSES)).classes.length, MOST_CLASSES);
+  const many = await classes(MOST_CLASSES + 1);
+  assert.throws(() => savedIn(RECORD, many), /21 classes; at most 20/);
+});
+
+test("a file of other pictures or features is refused", async () => {
+  const { teaching } = await page(2, 2);
+  const file = teachingFile(RECORD, teaching.taught.peek(), teaching.data.peek(), null);
+  assert.throws(() => savedIn({ ...RECORD, shape: [3, 1, 2] }, file), /pictures are 4×2×1×3/);
+  assert.throws(() => savedIn({ ...RECORD, count: 3 }, file), /other features than the 3 of conv/);
+  assert.throws(() => savedIn(RECORD, new Uint8Array(9)), /no file of a teaching/);
+});
+
+test("the last fifth of each class is held out, and none where a class has too few", () => {
+  const labels = (counts: readonly number[]) =>
+    counts.flatMap((count, k) => Array.from({ length: count }, () => k));
+  const held = (...counts: number[]) =>
+    heldOut(labels(counts)).flatMap((one, k) => (one ? [k] : []));
+  assert.deepEqual(held(HELD_OUT, HELD_OUT), [4, 9]);
+  assert.deepEqual(held(HELD_OUT, 2 * HELD_OUT), [4, 13, 14]);
+  assert.deepEqual(held(HELD_OUT, 2 * HELD_OUT - 1), [4, 13]);
+  assert.deepEqual(held(2 * HELD_OUT, HELD_OUT - 1), []);
+});
+
+test("a head counts what it knows of all, and of those held out by another head", async () => {
+  const of = (counts: readonly number[]) => {
+    const all = examplesOf(counts);
+    const features = all.map(({ sample }) => sample.features);
+    return [features, all.map((one) => one.of)] as const;
+  };
+  const few = await learn(...of([4, 6]), 2, () => true);
+  assert.deepEqual([few.right, few.heldRight, few.heldCount], [10, 0, 0]);
+  const many = await learn(...of([5, 11]), 2, () => true);
+  assert.deepEqual([many.right, many.heldRight, many.heldCount], [16, 3, 3]);
+  const [share] = probabilities(many.linear, sampleOf(0, 0).features);
+  assert.ok((share ?? 0) > 0.5);
+  await assert.rejects(learn(...of([5, 5]), 2, () => false));
+});
+
+test("features are the cut's value, or its means over height and width, of each channel", () => {
+  const value = Float32Array.of(1, 2, 3, 4, 50, 60, 70, 80);
+  assert.deepEqual(featuresOf({ ...RECORD, averaged: true }, value), Float32Array.of(2.5, 65));
+  const own = featuresOf(RECORD, value);
+  assert.deepEqual(own, value);
+  assert.notEqual(own.buffer, value.buffer, "a copy, which the next read leaves as it is");
+});

@@ -1,0 +1,232 @@
+// A training in the page: the examples that views watch, the learning rate of a step, and what is watched.
+import assert from "node:assert/strict";
+import test from "node:test";
+import type { Session } from "../src/gl/types.ts";
+import type { PlanHeader } from "../src/plan.ts";
+import type { Checkpoint, TrainingHost } from "../src/state/training.ts";
+import { rowsOf } from "../src/training/batches.ts";
+import { fixedOf } from "../src/training/fixed.ts";
+import { fetched, rateOf, seenBy } from "../src/training/given.ts";
+import { History } from "../src/training/history.ts";
+import { bytesOf, nextStep, withOne } from "../src/training/ring.ts";
+import { Watches } from "../src/training/watches.ts";
+import type { Column, Course } from "../src/training.ts";
+
+const column = (key: string, more: Partial<Column> = {}): Column =>
+  ({ key, dtype: "uint8", shape: [2], scale: 1 / 255, blob: "", held_out: "", ...more }) as Column;
+const TARGET = column("target", { dtype: "float32", shape: [], scale: 1 });
+const course = (more: Partial<Course> = {}): Course =>
+  ({
+    begin: 0,
+    count: 10,
+    batch: 8,
+    held_out: 0,
+    accuracy: true,
+    rates: "",
+    prediction: "out",
+    columns: [column("x"), TARGET],
+    inputs: { x: "input", target: "t", weights: "w" },
+    held_out_inputs: { x: "held x", target: "held t" },
+    gradients: { w: "gradient of w" },
+    ...more,
+  }) as Course;
+const plan = (shape: readonly number[]): PlanHeader =>
+  ({ values: [{ key: "out", shape }] }) as unknown as PlanHeader;
+
+const floats = (numbers: readonly number[]): Uint8Array<ArrayBuffer> =>
+  new Uint8Array(Float32Array.from(numbers).buffer);
+/** Bytes 10 k and 10 k + 5 of example k, and these labels. */
+const rows = (labels: readonly number[], first = 0) => [
+  rowsOf(
+    column("x"),
+    Uint8Array.from(labels.flatMap((_, k) => [first + 10 * k, first + 10 * k + 5])),
+  ),
+  rowsOf(TARGET, floats(labels)),
+];
+const TEN = Array.from({ length: 10 }, () => 0);
+
+test("watched examples of bytes are scaled as those that are learned from", () => {
+  const fixed = fixedOf(plan([8, 3]), course(), rows([4, 4, 4, 5, ...TEN.slice(4)]), []);
+  assert.deepEqual(fixed?.examples.targets, Float32Array.of(4, 4, 4, 5, 0, 0));
+  const expected = [0, 5, 10, 15, 20, 25, 30, 35, 40, 45, 50, 55].map((byte) => byte / 255);
+  assert.deepEqual(fixed?.examples.inputs, Float32Array.from(expected));
+  assert.equal(fixed?.outputs, 18);
+  assert.equal(fixed?.examples.isHeldOut, false);
+  const fed = fixed?.inputs.get("held x");
+  assert.deepEqual(fed?.slice(0, 12), Float32Array.from(expected));
+  assert.equal(fed?.length, 16, "a whole batch is run");
+});
+
+test("at most six are watched, no more than a batch, the data or the output has", () => {
+  const count = (more: Partial<Course>, out = [8, 3]) =>
+    fixedOf(plan(out), course({ accuracy: false, ...more }), rows(TEN), [])?.examples.count;
+  assert.equal(count({}), 6);
+  assert.equal(count({ batch: 6 }), 6);
+  assert.equal(count({ batch: 5 }), 5);
+  assert.equal(count({ count: 2 }), 2);
+  assert.equal(count({}, [1, 3]), 1);
+  assert.equal(count({ prediction: "another" }), undefined);
+  assert.equal(count({}, []), undefined);
+});
+
+test("watched examples are of different classes first, and of what is held out where there is some", () => {
+  const labels = [7, 7, 7, 7, 2, 7, 7, 3, 7, 7];
+  const own = fixedOf(plan([8, 9]), course(), rows(labels), []);
+  assert.deepEqual(own?.examples.targets, Float32Array.of(7, 7, 7, 7, 2, 3));
+  const held = fixedOf(plan([8, 9]), course({ held_out: 3 }), rows(labels), rows([1, 0, 1], 100));
+  assert.equal(held?.examples.isHeldOut, true);
+  assert.deepEqual(held?.examples.targets, Float32Array.of(1, 0, 1));
+  const bytes = [100, 105, 110, 115, 120, 125].map((byte) => byte / 255);
+  assert.deepEqual(held?.examples.inputs, Float32Array.from(bytes));
+  const pictures = fixedOf(plan([8, 9]), course({ accuracy: false }), rows(labels), []);
+  assert.deepEqual(pictures?.examples.targets, Float32Array.of(7, 7, 7, 7, 2, 7), "no classes");
+});
+
+test("a step's learning rate is that of its place behind the begin, the last one from there on", () => {
+  const given = (rates: readonly number[] | undefined, begin = 0) => ({
+    course: course({ begin }),
+    rows: [],
+    heldOutRows: [],
+    rates: rates && Float32Array.from(rates),
+  });
+  assert.equal(rateOf(given(undefined), 0.25, 9), 0.25);
+  const rates = [1, 2, 4];
+  assert.deepEqual(
+    [-1, 0, 1, 2, 3].map((step) => rateOf(given(rates), 0.25, step)),
+    [1, 1, 2, 4, 4],
+  );
+  assert.deepEqual(
+    [9, 10, 12, 13].map((step) => rateOf(given(rates, 10), 0.25, step)),
+    [1, 1, 4, 4],
+  );
+});
+
+test("the examples seen count the short batch at an epoch's end", () => {
+  const of = course({ count: 10, batch: 4 });
+  assert.deepEqual([0, 1, 2, 3, 4, 6].map((steps) => seenBy(of, steps)), [0, 4, 8, 10, 14, 20]); // biome-ignore format: pairs
+});
+
+test("each blob of a training is fetched once, and what is held out only where there is some", async () => {
+  const asked: string[] = [];
+  const host = {
+    blob: async (name: string) => {
+      asked.push(name);
+      return floats([1, 2, 3, 4]);
+    },
+  } as unknown as TrainingHost;
+  const columns = [
+    column("x", { dtype: "float32", blob: "same", held_out: "held" }),
+    column("target", { dtype: "float32", shape: [], blob: "same", held_out: "held" }),
+  ];
+  const none = await fetched(host, course({ columns }));
+  assert.deepEqual([asked.splice(0), none.heldOutRows, none.rates], [["same"], [], undefined]);
+  const all = await fetched(host, course({ columns, held_out: 2, rates: "rates" }));
+  assert.deepEqual(asked, ["same", "held", "rates"]);
+  assert.equal(all.heldOutRows.length, 2);
+  assert.deepEqual(all.rates, Float32Array.of(1, 2, 3, 4));
+});
+
+/** A session that gives each key a number: how often anything was read of it. */
+function session() {
+  let reads = 0;
+  const one = {
+    read: async (key: string) => {
+      reads += 1;
+      return Float32Array.of(key === "w" ? reads : -reads);
+    },
+    value: (key: string) => (key === "gradient of w" ? { shape: [3] } : undefined),
+  };
+  return one as typeof one & Session;
+}
+
+test("what is watched is read for each watch, and no longer once it ends", async () => {
+  const watches = new Watches(course());
+  const given: (readonly [string, number[]])[] = [];
+  const watch = (name: string, ...keys: string[]) =>
+    watches.add(
+      keys,
+      (arrays) => given.push([name, arrays.flatMap((array) => [...array])]),
+      () => given.push([name, []]),
+    );
+  const end = watch("a", "w", "gradient of w");
+  assert.deepEqual(given.splice(0), [["a", []]]);
+  const one = session();
+  await watches.give(one, false);
+  assert.deepEqual(given.splice(0), [["a", [1, 0, 0, 0]]], "before a step a gradient is 0");
+  await watches.learn(one);
+  await watches.give(one, true);
+  assert.deepEqual(given.splice(0), [["a", [3, -2]]], "a step's own gradient");
+  watch("b", "gradient of w");
+  given.length = 0;
+  watches.forget();
+  await watches.give(one, false);
+  assert.deepEqual(given.splice(0), [["a", [4, 0, 0, 0]], ["b", [0, 0, 0]]]); // biome-ignore format: pairs
+  end();
+  await watches.give(one, true);
+  assert.deepEqual(given, [["b", [-5]]]);
+});
+
+const dated = (step: number, branch = 0) => ({ step, branch }) as Checkpoint;
+
+test("twelve checkpoints of a curve stay, and 256 MiB of all, but always the first and the last", () => {
+  const until = (count: number, bytes = 1) => {
+    let kept: Checkpoint[] = [];
+    for (let k = 0; k < count; k++) kept = withOne(kept, dated(2 ** k), () => bytes);
+    return kept.map(({ step }) => step);
+  };
+  assert.equal(until(12).length, 12);
+  assert.equal(until(13).length, 12);
+  assert.deepEqual(until(4, 2 ** 26), [1, 2, 4, 8]);
+  assert.equal(until(4, 2 ** 26 + 1).length, 3);
+  assert.deepEqual(until(9, 2 ** 30), [1, 2 ** 8]);
+});
+
+test("a checkpoint of another curve does not make room, and keeps its place", () => {
+  const others = Array.from({ length: 12 }, (_, k) => dated(k, 1));
+  const found = withOne([...others, dated(0), dated(9)], dated(20), () => 1);
+  assert.equal(found.length, 15);
+  assert.deepEqual(
+    withOne([dated(5), dated(9, 1), dated(9)], dated(9), () => 1).map(({ step }) => step),
+    [5, 9, 9],
+  );
+});
+
+test("the next checkpoint is due five steps later, or behind 1.6 times as many", () => {
+  assert.deepEqual([0, 1, 5, 8, 9, 10, 100].map(nextStep), [5, 6, 10, 13, 15, 16, 160]);
+});
+
+test("a checkpoint's bytes are those of its tensors, arrays and predictions", () => {
+  const layout = {} as never;
+  const kept = {
+    arrays: new Map([["w", new Float32Array(3)]]),
+    tensors: new Map([
+      ["w", { rows: new Float32Array(4), layout }],
+      ["m", { rows: new Float32Array(8), layout }],
+    ]),
+    predictions: new Float32Array(5),
+  };
+  assert.equal(bytesOf(kept as never), 80);
+});
+
+test("six branches stay, and a seventh takes the place of the first", () => {
+  const history = new History();
+  const add = (step: number) =>
+    history.add({
+      step,
+      examples: 0,
+      loss: 0,
+      arrays: new Map(),
+      predictions: new Float32Array(),
+      tensors: new Map(),
+    });
+  add(0);
+  for (let k = 1; k <= 7; k++) {
+    history.line.add(k, Number.NaN);
+    add(1);
+    const first = history.checkpoints.find(({ branch, step }) => branch === 0 && step === 0);
+    assert.ok(first);
+    history.goBack(first, true);
+    assert.equal(history.branches.length, Math.min(k, 6));
+  }
+  assert.deepEqual(history.branches.map(({ losses }) => losses[0]), [2, 3, 4, 5, 6, 7]); // biome-ignore format: pairs
+});

@@ -1,0 +1,225 @@
+"""What is taught, without a network: how much of it there can be, and what pages may change."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from nbglcnn import InputError, Viewer
+from nbglcnn.teaching import Lesson
+from nbglcnn.teaching.head import Head, held_out
+from nbglcnn.teaching.records import (
+    HELD_OUT,
+    MOST_CLASSES,
+    MOST_EXAMPLES,
+    MOST_FEATURES,
+    MOST_NAME,
+    Change,
+    TaughtHead,
+    TaughtNetwork,
+)
+
+SHAPE, COUNT = (3, 2, 1), 2
+NETWORK = TaughtNetwork("w")
+
+
+def data_of(number: int = 0, features: Any = (1, 2)) -> bytes:
+    """An example's, as a page sends it."""
+    picture = np.arange(6, dtype=np.uint8) + number % 200
+    return np.array(features, np.float32).tobytes() + picture.tobytes()
+
+
+def lesson(*counts: int) -> Lesson:
+    """One with so many examples of each class."""
+    found = Lesson(SHAPE, COUNT)
+    for k, count in enumerate(counts):
+        found.add_class(f"class {k}", f"c{k}")
+        for number in range(count):
+            change = Change("example", f"e{k}.{number}", of=f"c{k}", network=NETWORK)
+            assert found.apply(change, data_of(number, (k, -number)))
+    return found
+
+
+def head(found: Lesson) -> Head:
+    return Head("h", tuple(found.classes), np.ones((len(found.classes), COUNT), np.float32),
+                np.zeros(len(found.classes), np.float32))  # fmt: skip
+
+
+def test_twenty_classes_are_possible_and_no_more() -> None:
+    found = lesson(*[0] * (MOST_CLASSES - 1))
+    found.apply(Change("class", "last", text="last"), b"")
+    assert len(found.classes) == MOST_CLASSES == 20
+    for add in (
+        lambda: found.add_class("more"),
+        lambda: found.apply(Change("class", "more", text="more"), b""),
+    ):
+        with pytest.raises(InputError, match="20 classes, and that is the most"):
+            add()
+    found.apply(Change("class", "last", text="renamed"), b"")
+    found.remove("last")
+    found.add_class("more")
+    assert len(found.classes) == MOST_CLASSES and "last" not in found.classes
+
+
+def test_two_thousand_examples_are_possible_and_no_more() -> None:
+    found = lesson(1, MOST_EXAMPLES - 1)
+    assert len(found.examples) == MOST_EXAMPLES == 2000
+    found.check_room(0)
+    more = Change("example", "more", of="c0", network=NETWORK)
+    with pytest.raises(InputError, match="at most 2000"):
+        found.apply(more, data_of())
+    assert found.apply(Change("forget", "e0.0"), b"")
+    assert found.apply(more, data_of())
+    with pytest.raises(InputError):
+        found.check_room(1)
+
+
+def test_a_file_with_more_examples_than_are_possible_changes_nothing() -> None:
+    full = lesson(MOST_EXAMPLES)
+    file = full.to_file("conv", averaged=False)
+    full.examples["more"] = full.example("more", "c0", data_of(), NETWORK)
+    over = full.to_file("conv", averaged=False)
+    found = lesson(1)
+    with pytest.raises(InputError, match=r"can't be taken.*at most 2000"):
+        found.from_file(over)
+    assert len(found.examples) == 1
+    found.from_file(file)
+    assert len(found.examples) == MOST_EXAMPLES
+
+
+def test_a_class_is_called_by_1_to_60_letters_and_no_two_alike() -> None:
+    found = lesson(1, 1)
+    assert found.classes[found.add_class(f"  {'a' * MOST_NAME} ")] == "a" * MOST_NAME
+    for name in ("", "  ", "b" * (MOST_NAME + 1), 3, None):
+        with pytest.raises(InputError, match="1 to 60 letters"):
+            found.add_class(name)
+    with pytest.raises(InputError, match="already"):
+        found.apply(Change("class", "c0", text=" class 1 "), b"")
+    assert found.apply(Change("class", "c0", text="class 0"), b""), "its own name"
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_class_takes_its_examples_and_the_head_that_knows_it_along(place: int) -> None:
+    found = lesson(2, 3, 1)
+    found.head = head(found)
+    assert found.apply(Change("remove", f"c{place}"), b"")
+    assert found.head is None and len(found.classes) == 2
+    assert [one.of for one in found.examples.values()] == [
+        f"c{k}" for k, count in enumerate((2, 3, 1)) for _ in range(count) if k != place
+    ]
+
+
+def test_a_head_stays_where_a_later_class_goes() -> None:
+    found = lesson(1, 1)
+    found.head = own = head(found)
+    found.add_class("later", "c2")
+    found.remove("c2")
+    found.remove("none")
+    assert found.head is own
+
+
+def test_a_head_of_classes_that_are_there_is_taken() -> None:
+    found = lesson(1, 1, 1)
+    numbers = np.arange(6, dtype=np.float32)
+    change = Change("head", "h", head=TaughtHead("h", ("c2", "c0"), right=1, count=2))
+    assert found.apply(change, numbers.tobytes())
+    assert found.head is not None
+    np.testing.assert_array_equal(found.head.weight, numbers[:4].reshape(2, 2))
+    np.testing.assert_array_equal(found.head.bias, numbers[4:])
+    assert found.blob("h") == numbers.tobytes()
+    with pytest.raises(InputError, match="6 numbers of float32"):
+        found.apply(change, numbers[:5].tobytes())
+    found.remove("c1")
+    assert found.head is not None
+    gone = Change("head", "i", head=TaughtHead("i", ("c1", "c0"), 0, 0))
+    assert not found.apply(gone, numbers.tobytes())
+
+
+def test_changes_of_what_is_not_there_mean_nothing() -> None:
+    found = lesson(1)
+    for change in (
+        Change("example", "e", of="none", network=NETWORK),
+        Change("example", "e", of="c0"),
+        Change("features", "none", network=NETWORK),
+        Change("features", "e0.0"),
+        Change("forget", "none"),
+        Change("head", "h"),
+    ):
+        assert not found.apply(change, data_of())
+    assert len(found.examples) == 1
+
+
+def test_data_of_another_size_or_numbers_that_are_not_finite_are_refused() -> None:
+    found = lesson(1)
+    change = Change("example", "e", of="c0", network=NETWORK)
+    for data in (data_of()[:-1], data_of() + b"0", b"", data_of(features=(1, 2, 3))):
+        with pytest.raises(InputError):
+            found.apply(change, data)
+    for number in (np.nan, np.inf, -np.inf):
+        with pytest.raises(InputError, match="not finite"):
+            found.apply(change, data_of(features=(1, number)))
+    other = TaughtNetwork("v", "[]")
+    features = np.array([5, 6], np.float32)
+    assert found.apply(Change("features", "e0.0", network=other), features.tobytes())
+    [own] = found.examples.values()
+    assert own.network == other and own.features.tolist() == [5, 6]
+    np.testing.assert_array_equal(own.picture.reshape(-1), np.arange(6))
+
+
+def test_a_listing_has_each_network_once_and_the_order_of_examples() -> None:
+    found = lesson(2, 1)
+    other = TaughtNetwork("v")
+    found.apply(Change("features", "e0.1", network=other), np.zeros(2, np.float32).tobytes())
+    listing = found.listing(7, {"page": 3})
+    assert listing.networks == (NETWORK, other)
+    assert [(one.id, one.of, one.network) for one in listing.examples] == [
+        ("e0.0", "c0", 0),
+        ("e0.1", "c0", 1),
+        ("e1.0", "c1", 0),
+    ]
+    assert (listing.turn, listing.heard, listing.head) == (7, {"page": 3}, None)
+    assert {name for name, _ in found.blobs()} == {"e0.0", "e0.1", "e1.0"}
+    assert found.blob("none") is None
+
+
+def test_a_class_of_five_gives_one_to_hold_out_and_one_of_four_none() -> None:
+    def held(*counts: int) -> list[int]:
+        labels = np.repeat(np.arange(len(counts)), counts)
+        return [int(place) for place in np.flatnonzero(held_out(labels))]
+
+    assert held(HELD_OUT, HELD_OUT) == [4, 9]
+    assert held(HELD_OUT, 2 * HELD_OUT - 1) == [4, 13]
+    assert held(HELD_OUT, 2 * HELD_OUT) == [4, 13, 14]
+    assert held(2 * HELD_OUT, HELD_OUT - 1) == []
+
+
+def test_a_value_of_4096_numbers_is_taken_whole_and_a_larger_one_averaged() -> None:
+    def taught(channels: int, side: int) -> Any:
+        model = nn.Sequential(nn.Conv2d(1, channels, 1), nn.ReLU(), nn.Flatten()).eval()
+        viewer = Viewer(model, torch.rand(1, 1, side, side))
+        return viewer.teach(["a", "b"], cut="1")
+
+    assert MOST_FEATURES == 4096
+    whole = taught(4, 32)
+    assert (whole.averaged, whole._lesson.count) == (False, MOST_FEATURES)
+    averaged = taught(5, 32)
+    assert (averaged.averaged, averaged._lesson.count) == (True, 5)
+    with pytest.raises(InputError, match=r"4,097 numbers for a picture.*at most 4,096"):
+        taught(MOST_FEATURES + 1, 1)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float16, np.float32, np.float64])
+def test_examples_of_bytes_and_of_floats_are_the_same(dtype: Any) -> None:
+    model = nn.Sequential(nn.Conv2d(3, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(24, 2)).eval()
+    viewer = Viewer(model, torch.rand(1, 3, 6, 5))
+    pictures = np.random.default_rng(3).integers(0, 256, (4, 6, 5, 3), np.uint8)
+    pictures[:, :, :, 1] //= 8  # channels of other ranges
+    given = pictures if dtype == np.uint8 else (pictures / 255).astype(dtype).transpose(0, 3, 1, 2)
+    teaching = viewer.teach(examples={"a": given})
+    np.testing.assert_array_equal(teaching.examples["a"], pictures)
+    with torch.no_grad():
+        x = torch.from_numpy(pictures).permute(0, 3, 1, 2) / 255
+        expected = model[:3](x).numpy()
+    np.testing.assert_allclose(teaching.features["a"], expected, atol=1e-5)
