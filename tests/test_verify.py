@@ -1,6 +1,6 @@
 """verify() and check(): tables with a verdict, which must be able to say no."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -12,9 +12,10 @@ from torch import nn
 
 import nbglcnn
 from nbglcnn import InputError, Session, Viewer, load
+from nbglcnn.edits.replay import NONE
 from nbglcnn.lowering.lower import lower
-from nbglcnn.reference import layer_alone
-from nbglcnn.report import compared, judged, match
+from nbglcnn.reference import exact, is_faithful, layer_alone, reference
+from nbglcnn.report import Match, Report, compared, judged, match
 from nbglcnn.viewer.parity import verified
 from onnx_models import model_of, node
 from viewer_models import autoencoder, pictures
@@ -261,12 +262,9 @@ def test_an_onnx_layer_is_judged_by_float64_too() -> None:
 
 
 def test_the_double_precision_of_an_onnx_model_is_that_of_pytorch() -> None:
-    from nbglcnn.load import load
-    from nbglcnn.reference import exact
-
     x = np.random.default_rng(7).random((1, 1, 20, 20), np.float32)
     model = cancelling(0.3, pads=(0, 1, 1, 0))
-    graph, _ = load(model, x)
+    graph, _ = load.load(model, x)
     found = exact(model, graph, [x], ["conv", "y"])
     weight, bias = (
         torch.tensor(graph.values[name].data, dtype=torch.float64) for name in ("w", "b")
@@ -497,7 +495,7 @@ def test_a_verdict_that_rounding_may_have_made_says_what_would_tell(observe: str
     right = {value.key: np.ones(value.shape, np.float32) for value in plan.values}
     wrong = {key: array * 1.1 for key, array in right.items()}
 
-    def nothing(_: Sequence[str], wide: bool = True) -> dict[str, np.ndarray]:
+    def nothing(*_: object) -> dict[str, np.ndarray]:
         return {}  # what the layer is computed from is not there
 
     told = compared(plan, wrong, right, "PyTorch", exact=nothing, alone=nothing).summary
@@ -533,3 +531,174 @@ def test_a_model_in_the_sessions_place_is_told_how_to_make_one() -> None:
     model = nn.Conv2d(1, 1, 1).eval()
     with pytest.raises(InputError, match=r"got Conv2d: with nbglcnn\.Session\(nbglcnn\.compile"):
         nbglcnn.verify(model, torch.ones(1, 1, 2, 2))  # type: ignore[arg-type]
+
+
+class Repeated(nn.Module):
+    """Two convolutions, and between them what a subclass makes of each call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.conv, self.last = nn.Conv2d(3, 8, 3), nn.Conv2d(8, 4, 3)
+        self.calls = 0
+        self.register_buffer("seen", torch.ones(1))
+
+    def between(self, x: torch.Tensor) -> torch.Tensor:
+        return x
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(self.between(self.conv(x)))
+
+
+class Counts(Repeated):
+    def between(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        return x * self.calls
+
+
+class CountsInABuffer(Repeated):
+    def between(self, x: torch.Tensor) -> torch.Tensor:
+        self.seen += 1
+        return x * self.seen
+
+
+class DrawsWithNumpy(Repeated):
+    def between(self, x: torch.Tensor) -> torch.Tensor:
+        return x * np.random.rand()
+
+
+class DrawsSlopes(Repeated):
+    def between(self, x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.rrelu(x, 0.1, 0.9, training=True)
+
+
+class Remembers(Repeated):
+    last_input = None
+
+    def between(self, x: torch.Tensor) -> torch.Tensor:
+        before, self.last_input = self.last_input, x.detach()
+        return x if before is None else x + before
+
+
+class FailsLater(Repeated):
+    def __init__(self) -> None:
+        super().__init__()
+        self.factors = [2.0]
+
+    def between(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.factors.pop()
+
+
+UNREPEATABLE = [Counts, CountsInABuffer, DrawsWithNumpy, DrawsSlopes, Remembers, FailsLater]
+CALLS_DIFFER = "two equal calls of the model differ, first in last"
+
+
+@pytest.mark.filterwarnings("ignore:.*two equal calls")
+@pytest.mark.parametrize("kind", UNREPEATABLE)
+@pytest.mark.parametrize("batch", [1, 3])
+def test_a_model_whose_second_equal_call_differs_is_not_verified(
+    kind: type[Repeated], batch: int
+) -> None:
+    np.random.seed(0)
+    model, x = kind().eval(), torch.randn(batch, 3, 10, 9)
+    with Session(nbglcnn.compile(model, x)) as session:
+        report = nbglcnn.verify(session, model, x)
+    rows = {row.layer: row for row in report.rows}
+    assert not report.ok
+    assert rows["conv"].ok and rows["conv"].repeated is None
+    assert not rows["last"].ok and rows["last"].repeated > 1e-2
+    assert "two equal calls of the model differ, first in" in report.summary
+    assert "two equal calls of the model differ by" in rows["last"].cells()[-1]
+
+
+def test_a_layer_that_counts_itself_is_named() -> None:
+    class Counter(nn.Module):
+        calls = 0
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.calls += 1
+            return x * self.calls
+
+    model, x = nn.Sequential(nn.Conv2d(1, 4, 3), Counter(), nn.ReLU()).eval(), pictures(3)
+    with pytest.warns(UserWarning, match="two equal calls"):
+        plan = nbglcnn.compile(model, x)
+    with Session(plan) as session, pytest.warns(UserWarning, match="two equal calls"):
+        summary = nbglcnn.verify(session, model, x).summary
+    assert "two equal calls of the model differ, first in 1," in summary
+
+
+@pytest.mark.filterwarnings("ignore:.*two equal calls")
+def test_a_viewer_and_both_sides_of_a_comparison_call_the_model_twice() -> None:
+    x = torch.randn(2, 3, 10, 9)
+    viewer = Viewer(Counts().eval(), x)
+    assert CALLS_DIFFER in viewer.verify().summary
+    viewer.close()
+    both = nbglcnn.compare(Repeated().eval(), Counts().eval(), x)
+    report = both.verify()
+    both.close()
+    assert {row.layer for row in report.rows if row.repeated} >= {"B.last"}
+    assert not any(row.repeated for row in report.rows if row.layer.startswith("A."))
+    assert "differ, first in B.last" in report.summary
+
+
+@pytest.mark.filterwarnings("ignore:.*two equal calls")
+def test_two_calls_leave_the_users_generators_and_the_model_as_they_were() -> None:
+    model, x = DrawsSlopes().eval(), torch.randn(1, 3, 10, 9)
+    with Session(nbglcnn.compile(model, x)) as session:
+        state = torch.get_rng_state()
+        assert not nbglcnn.verify(session, model, x).ok
+        assert torch.equal(torch.get_rng_state(), state)
+    counts = CountsInABuffer().eval()
+    with Session(nbglcnn.compile(counts, x)) as session:
+        nbglcnn.verify(session, counts, x)
+    assert counts.seen.item() == 1
+
+
+def test_noise_that_is_an_input_is_equal_in_both_calls() -> None:
+    class Noisy(Repeated):
+        def between(self, x: torch.Tensor) -> torch.Tensor:
+            return x + torch.randn_like(x)
+
+    model, x = Noisy().eval(), torch.randn(2, 3, 10, 9)
+    with Session(nbglcnn.compile(model, x)) as session:
+        assert nbglcnn.verify(session, model, x).ok
+
+
+class ExportsAnother(Repeated):
+    """Its exported program is another function than itself, by `factor`."""
+
+    factor = 1.5
+
+    def between(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.factor if torch.compiler.is_exporting() else x
+
+
+@pytest.mark.parametrize("factor", [1.5, 1.001])
+def test_float64_of_the_loaded_graph_does_not_clear_what_the_model_computes_otherwise(
+    factor: float,
+) -> None:
+    model, x = ExportsAnother().eval(), torch.randn(2, 3, 10, 9)
+    model.factor = factor
+    with Session(nbglcnn.compile(model, x)) as session:
+        report = nbglcnn.verify(session, model, x)
+    assert not report.ok
+    assert report.first_diverging == "last"
+    assert "on the reference's own inputs last gives other numbers as it was loaded" in str(report)
+
+
+def test_float64_of_an_onnx_graph_does_not_clear_what_onnx_runtime_computes_otherwise() -> None:
+    x = np.random.default_rng(6).random((1, 1, 20, 20), np.float32) + np.float32(1e3)
+    graph, arrays = load.load(cancelling(), x)
+    other, _ = load.load(cancelling(fault=0.1), x)
+    expected = reference(cancelling(fault=0.1), other, arrays)
+    plan = lower(graph)
+    with Session(plan) as session:
+        found = session.run(x)
+
+    def report(faithful: Callable[[str], bool]) -> Report[Match]:
+        judges = partial(exact, cancelling(), graph, arrays), partial(layer_alone, graph, found)
+        return compared(plan, found, expected, "ONNX Runtime", None, *judges, faithful=faithful)
+
+    assert not report(partial(is_faithful, graph, expected, NONE)).ok
+    right = reference(cancelling(), graph, arrays)
+    assert all(is_faithful(graph, right, NONE, key) for key in right)

@@ -139,13 +139,19 @@ class Local:
         return f"OpenGL: {self._session.renderer}" if self._session is not None else ""
 
     def reference(
-        self, graph: Graph, arrays: Sequence[Array], bends: Bending = NONE
+        self,
+        graph: Graph,
+        arrays: Sequence[Array],
+        bends: Bending = NONE,
+        changes: dict[str, float] | None = None,
     ) -> tuple[dict[str, Array], str]:
         """What the model's own framework makes of the inputs, and that framework's name.
 
-        With `bends` replayed; InputError where that cannot be.
+        With `bends` replayed; InputError where that cannot be. `changes` receives how far a second
+        equal call is from the first, where it is.
         """
-        return reference(self.model, graph, arrays, bends=bends), engine(self.model)
+        found = reference(self.model, graph, arrays, bends=bends, changes=changes)
+        return found, engine(self.model)
 
     def exact(
         self,

@@ -27,7 +27,7 @@ from nbglcnn.edits.replay import Bending, bending, check_replayed, jumps
 from nbglcnn.errors import DeviceError, InputError
 from nbglcnn.graph import Array, Graph
 from nbglcnn.plan import Float32, Plan, Value
-from nbglcnn.reference import layer_alone
+from nbglcnn.reference import is_faithful, layer_alone
 from nbglcnn.report import Match, Report, compared
 from nbglcnn.viewer.connection import Connection, Page
 from nbglcnn.viewer.network import Network
@@ -51,7 +51,9 @@ NEVER = -math.inf
 PLAIN = "; with plain kernels, since the fast ones computed wrong numbers"
 
 Band = tuple[int, int, int]
-Reference = Callable[[Graph, Sequence[Array], Bending], tuple[dict[str, Array], str]]
+Reference = Callable[
+    [Graph, Sequence[Array], Bending, dict[str, float]], tuple[dict[str, Array], str]
+]
 Exact = Callable[[Graph, Sequence[Array], Sequence[str], Bending], Mapping[str, Array]]
 Arrays = Mapping[str, Array]
 Device = tuple[str, str, str]  # renderer, Plan, edits
@@ -242,7 +244,8 @@ class ParityCheck:
         bends: Bending,
         words: str,
     ) -> Verdict:
-        expected, framework = self._reference(graph, arrays, bends)
+        changes: dict[str, float] = {}
+        expected, framework = self._reference(graph, arrays, bends, changes)
         found = split(plan, samples)
         if found is None:
             return Verdict(None, problem=f"the page sent {len(samples)} numbers")
@@ -258,13 +261,25 @@ class ParityCheck:
         subject = f"{framework} on {renderer}"
         known = sampled(expected, bands)
         report = compared(
-            plan, found, known, subject, expected, exact, rounded=graph.rounded(), bent=bool(bends)
+            plan,
+            found,
+            known,
+            subject,
+            expected,
+            exact,
+            rounded=graph.rounded(),
+            faithful=partial(is_faithful, graph, expected, bends),
+            changes=changes,
+            bent=bool(bends),
+            by_model=graph.source == "torch",
         )
         if not report.ok and any(jumps(edit) for some in bends.edits.values() for edit in some):
             problem = "a threshold may decide by an element's last digit; verify() says more"
             return Verdict(None, problem=problem, edits=words)
         bound = WRONG[plan.precision]
-        wrong = not bends and any(not row.ok and row.relative > bound for row in report.rows)
+        wrong = not bends and any(
+            not row.ok and row.repeated is None and row.relative > bound for row in report.rows
+        )
         return Verdict(report, framework, wrong=wrong, edits=words)
 
     def _tell(self, page: Page, plan: Plan, name: str, verdict: Verdict) -> None:
@@ -314,7 +329,8 @@ def verify(
     own = {**network.inputs, **dict(zip(fed, answer.fed, strict=True))}
     arrays = [own[record.key] for record in plan.inputs]
     bends = bending(plan, edits, injected, found)
-    expected, framework = network.local.reference(graph, arrays, bends)
+    changes: dict[str, float] = {}
+    expected, framework = network.local.reference(graph, arrays, bends, changes)
     report = compared(
         plan,
         found,
@@ -323,7 +339,10 @@ def verify(
         exact=partial(network.local.exact, graph, arrays, bends=bends),
         alone=partial(layer_alone, graph, found, bends=bends),
         rounded=graph.rounded(),
+        faithful=partial(is_faithful, graph, expected, bends),
+        changes=changes,
         bent=bool(active(network.edits)),  # a latent's code is no bend
+        by_model=graph.source == "torch",
     )
     return report, framework
 
