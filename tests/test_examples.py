@@ -271,7 +271,7 @@ def test_what_computes_across_examples_is_not_recorded_in_pieces(tmp_path: Path)
     model = nn.Sequential(nn.Conv2d(4, 4, 3), nn.BatchNorm2d(4, track_running_stats=False)).eval()
     x = randn(6, *SHAPE)
     for size in (1, 2, 4):
-        with pytest.raises(InputError, match="'1' computes across the.*: give batch_size=6"):
+        with pytest.raises(InputError, match=r"'1' computes across the.*: give batch_size=6"):
             nbglcnn.record(model, x, ["1"], tmp_path / "a.zarr", batch_size=size)
     assert nbglcnn.record(model, x, ["0"], tmp_path / "b.zarr", batch_size=2)["0"].shape[0] == 6
     group = nbglcnn.record(model, x, ["1"], tmp_path / "c.zarr", batch_size=6)
@@ -297,7 +297,7 @@ def test_what_follows_from_no_example_has_no_axis_of_examples() -> None:
             if same:
                 assert session.run(randn(6, 3))["z"].shape == (6, 3)
             else:
-                with pytest.raises(InputError, match="'z' of shape .* has no axis of examples"):
+                with pytest.raises(InputError, match=r"'z' of shape .* has no axis of examples"):
                     session.run(randn(6, 3))
 
 
@@ -306,7 +306,7 @@ def test_flat_indices_of_a_pool_count_the_whole_batch() -> None:
     model: onnx.ModelProto = model_of([pool], {"x": (1, 2, 4, 4)}, ["y", "i"])
     with (
         Session(nbglcnn.compile(model)) as session,
-        pytest.raises(InputError, match="'i' of shape .* has no axis of examples"),
+        pytest.raises(InputError, match=r"'i' of shape .* has no axis of examples"),
     ):
         session.run(randn(3, 2, 4, 4))
 

@@ -11,13 +11,14 @@ from onnx import TensorProto, helper
 from torch import nn
 
 import nbglcnn
-from nbglcnn import InputError, Session, Viewer, load
+from nbglcnn import InputError, Session, UnsupportedOperator, Viewer, load
 from nbglcnn.edits.replay import NONE
+from nbglcnn.graph import Node
 from nbglcnn.lowering.lower import lower
 from nbglcnn.reference import exact, is_faithful, layer_alone, reference
 from nbglcnn.report import Match, Report, compared, judged, match
 from nbglcnn.viewer.parity import verified
-from onnx_models import model_of, node
+from onnx_models import model_of, node, randn
 from viewer_models import autoencoder, pictures
 
 
@@ -702,3 +703,134 @@ def test_float64_of_an_onnx_graph_does_not_clear_what_onnx_runtime_computes_othe
     assert not report(partial(is_faithful, graph, expected, NONE)).ok
     right = reference(cancelling(), graph, arrays)
     assert all(is_faithful(graph, right, NONE, key) for key in right)
+
+
+def lists(*values: int) -> np.ndarray:
+    return np.array(values, np.int64)
+
+
+ONE = {"axis": np.array(2, np.int64), "start": np.array(1, np.int64), "end": np.array(3, np.int64)}
+# What ONNX Runtime refuses, and we run.
+REFUSED = {
+    "transposed, more padding than stride": model_of(
+        [node("ConvTranspose", ["x", "w", "b"], ["y"], strides=[1, 1], dilations=[2, 2],
+              output_padding=[1, 1], pads=[1, 0, 0, 1], kernel_shape=[3, 3], group=2)],
+        {"x": (2, 4, 5, 6)}, ["y"], constants={"w": randn(4, 3, 3, 3), "b": randn(6)},
+    ),
+    "squeeze": model_of(
+        [node("Squeeze", ["x", "axis"], ["y"])], {"x": (2, 4, 1)}, ["y"], constants=ONE
+    ),
+    "slice": model_of(
+        [node("Slice", ["x", "start", "end", "axis"], ["y"])], {"x": (2, 3, 5)}, ["y"],
+        constants=ONE,
+    ),
+    "pad": model_of(
+        [node("Pad", ["x", "pads", "", "axis"], ["y"])], {"x": (2, 3, 5)}, ["y"],
+        constants={"pads": lists(1, 2), **ONE}, opset=18,
+    ),
+    "reshape": model_of(
+        [node("Reshape", ["x", "shape"], ["y"])], {"x": (2, 3, 5)}, ["y"],
+        constants={"shape": np.array(-1, np.int64)},
+    ),
+    "pool": model_of(
+        [node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2], strides=[3, 3],
+              auto_pad="SAME_UPPER")], {"x": (2, 3, 12, 12)}, ["y"],
+    ),
+    "pool, lower": model_of(
+        [node("MaxPool", ["x"], ["y"], kernel_shape=[1, 3], strides=[4, 8],
+              auto_pad="SAME_LOWER")], {"x": (2, 3, 12, 16)}, ["y"],
+    ),
+}  # fmt: skip
+
+
+def right(name: str, model: onnx.ModelProto, x: np.ndarray) -> np.ndarray:
+    """What the models of REFUSED give."""
+    tensor = torch.from_numpy(x)
+    if name.startswith("transposed"):
+        weight, bias = map(onnx.numpy_helper.to_array, model.graph.initializer)
+        found = nn.functional.conv_transpose2d(
+            tensor, torch.tensor(weight), torch.tensor(bias), dilation=2, groups=2,
+            output_padding=1,
+        )  # fmt: skip
+        return found[:, :, 1:, :-1].numpy()
+    if name.startswith("pool"):
+        kernel, strides = (2, 3) if name == "pool" else ((1, 3), (4, 8))
+        return nn.functional.max_pool2d(tensor, kernel, strides).numpy()
+    return {
+        "squeeze": x[..., 0] if x.shape[-1] == 1 else x,
+        "slice": x[..., 1:3],
+        "pad": np.pad(x, ((0, 0), (0, 0), (1, 2))),
+        "reshape": x.reshape(-1),
+    }[name]
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_onnx_runtime_refuses_is_compared_with_another_reference(name: str) -> None:
+    model = REFUSED[name]
+    shape = [d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim]
+    x = randn(*shape)
+    with Session(nbglcnn.compile(model, x)) as session:
+        np.testing.assert_allclose(session.run(x)["y"], right(name, model, x), atol=1e-5)
+        report = nbglcnn.verify(session, model, x)
+    assert report.ok
+    assert report.summary.startswith("1 of 1 layers match onnx.reference")
+
+
+def test_layers_that_no_reference_can_run_are_said_and_not_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from nbglcnn.load.passes import evaluate
+
+    model = model_of(
+        [node("Relu", ["x"], ["r"]), node("MaxPool", ["r"], ["y"], kernel_shape=[2, 2],
+                                          strides=[3, 3], auto_pad="SAME_UPPER")],
+        {"x": (1, 3, 12, 12)}, ["y"],
+    )  # fmt: skip
+    x = randn(1, 3, 12, 12)
+
+    def fails(given: Node, _: object) -> Node:
+        raise ValueError(f"no {given.op} here")
+
+    monkeypatch.setattr(evaluate, "_with_pads", fails)
+    with Session(nbglcnn.compile(model)) as session:
+        report = nbglcnn.verify(session, model, x)
+        assert not report.ok
+        assert report.first_diverging is None
+        assert "1 of 1 layers match" in report.summary
+        assert "the reference cannot run y (MaxPool (node 'y'): cannot be" in report.summary
+        assert "no MaxPool here" in report.summary
+    with Session(nbglcnn.compile(model, observe="outputs")) as session:
+        report = nbglcnn.verify(session, model, x)
+        assert not report.ok
+        assert report.summary.startswith("no layer could be compared; the reference cannot run y")
+    viewer = Viewer(model, x)
+    assert "the reference cannot run y" in viewer.verify().summary
+    viewer.close()
+
+
+@pytest.mark.parametrize("mode", ["SAME_UPPER", "SAME_LOWER"])
+@pytest.mark.parametrize("op", ["Conv", "AveragePool", "LpPool"])
+@pytest.mark.parametrize(
+    ("kernel", "stride", "size", "left"),
+    [(5, 10, 200, 5), (2, 5, 10, 3), (1, 4, 12, 3), (1, 2, 8, 1), (3, 5, 25, 2), (2, 3, 11, 0)],
+)
+def test_windows_that_leave_pixels_out_are_onnx_runtimes_or_refused(
+    op: str, mode: str, kernel: int, stride: int, size: int, left: int
+) -> None:
+    made = node(
+        op, ["x", "w"] if op == "Conv" else ["x"], ["y"], auto_pad=mode,
+        strides=[1, stride], kernel_shape=[1, kernel],
+    )  # fmt: skip
+    constants = {"w": randn(3, 2, 1, kernel)} if op == "Conv" else {}
+    model, x = (
+        model_of([made], {"x": (2, 2, 3, size)}, ["y"], constants=constants),
+        randn(2, 2, 3, size),
+    )
+    if left > (2 if op == "Conv" else 1):
+        words = f"kernel of {kernel} and a stride of {stride} over {size} pixels leaves {left} of"
+        with pytest.raises(UnsupportedOperator, match=words):
+            nbglcnn.compile(model)
+        return
+    with Session(nbglcnn.compile(model)) as session:
+        report = nbglcnn.verify(session, model, x)
+    assert report.ok and "match ONNX Runtime" in report.summary

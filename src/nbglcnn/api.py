@@ -17,7 +17,7 @@ from nbglcnn.lowering.shapes import layer_name, partial_shapes
 from nbglcnn.partly import load_mixed
 from nbglcnn.plan import Plan, Precision, Target
 from nbglcnn.reference import engine, exact, is_faithful, layer_alone, reference
-from nbglcnn.report import Match, Report, Support, compared
+from nbglcnn.report import Match, Notes, Report, Support, compared
 
 if TYPE_CHECKING:
     from nbglcnn.load.onnx.model import Part
@@ -131,9 +131,9 @@ def verify(session: Session, model: Any, x: Any = None, *, preprocess: Any = Non
     graph, arrays = load(model, x)
     found = session.run(*arrays)
     bends = bending(plan, edits, injected, found)
-    changes: dict[str, float] = {}
-    expected = reference(model, graph, arrays, bends=bends, changes=changes)
-    if missing := [key for key in plan.computed if key not in expected]:
+    notes = Notes()
+    expected = reference(model, graph, arrays, bends=bends, notes=notes)
+    if missing := [k for k in plan.computed if k not in expected and k not in notes.unable]:
         raise InputError(
             f"{type(bare(model)).__name__} has no layer {missing[0]!r}: "
             "give the model that this Plan was compiled from, and its preprocess if there was one"
@@ -142,12 +142,12 @@ def verify(session: Session, model: Any, x: Any = None, *, preprocess: Any = Non
         plan,
         found,
         expected,
-        f"{engine(model)} on {session.renderer}",
+        f"{notes.engine or engine(model)} on {session.renderer}",
         exact=partial(exact, model, graph, arrays, bends=bends),
         alone=partial(layer_alone, graph, found, bends=bends),
         rounded=graph.rounded(),
         faithful=partial(is_faithful, graph, expected, bends),
-        changes=changes,
+        notes=notes,
         bent=bool(bends),
         by_model=graph.source == "torch",
     )

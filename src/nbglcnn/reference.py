@@ -19,9 +19,10 @@ from nbglcnn.load import Joined, Prepared, bare, behind, front, is_module, one_a
 from nbglcnn.load.joined import A, differences, parts
 from nbglcnn.load.onnx.runtime import of_file
 from nbglcnn.load.passes.evaluate import run_graph, steps_to
-from nbglcnn.report import match, nearest_of
+from nbglcnn.report import Notes, match, nearest_of
 
 EXACT_MACS = 10**10  # some ten seconds
+ENGINES = {"onnxruntime": "ONNX Runtime", "onnx": "onnx.reference"}
 # A layer as it was loaded may be so many times its float32 error from the model's own.
 CLEARED = 100
 
@@ -32,28 +33,28 @@ def reference(
     arrays: Sequence[Array],
     names: Collection[str] | None = None,
     bends: Bending = NONE,
-    changes: dict[str, float] | None = None,
+    notes: Notes | None = None,
 ) -> dict[str, Array]:
     """The true value of every key: by PyTorch's forward hooks, or for ONNX by another engine.
 
     `names` are the keys that are wanted, where keeping the others can be spared. With `bends` the
-    values of the model with these replayed. `changes` receives the keys that a second equal call
-    of a torch module computes differently, and how far from the first; an ONNX file keeps no state
-    and draws nothing but its inputs.
+    values of the model with these replayed. `notes` receive what a second equal call
+    of a torch module computes differently (an ONNX file keeps no state and draws nothing but its
+    inputs), and what other engines cannot compute of an ONNX file, which is left out then.
 
     Raises:
         InputError: a bend cannot be replayed.
     """
     if isinstance(model, Joined):
-        return _joined_reference(model, graph, arrays, names, bends, changes=changes)
+        return _joined_reference(model, graph, arrays, names, bends, notes=notes)
     if isinstance(model, Prepared):
-        of = partial(reference, changes=changes)
+        of = partial(reference, notes=notes)
         return _prepared_reference(model, graph, arrays, names, bends, of)
     bent = bent_graph(graph, bends)
     if is_module(model):
         with one_at_a_time():
-            return _by_torch(model, bent, arrays, names, bends, changes)
-    return _by_onnx(model, bent, arrays, names, bends)
+            return _by_torch(model, bent, arrays, names, bends, notes)
+    return _by_onnx(model, bent, arrays, names, bends, notes)
 
 
 def exact(
@@ -178,7 +179,7 @@ def _joined_reference(
     names: Collection[str] | None,
     bends: Bending,
     of: Callable[..., dict[str, Array]] = reference,
-    changes: dict[str, float] | None = None,
+    notes: Notes | None = None,
 ) -> dict[str, Array]:
     """The values of both sides, each by its own framework, and the differences of all pairs."""
     assert graph.comparison is not None
@@ -194,12 +195,13 @@ def _joined_reference(
             A + theirs.name: ours.name
             for theirs, ours in zip(*map(_input_keys, (joined.a.graph, side.graph)), strict=True)
         } if joined.one_input else {})  # fmt: skip
-        if changes is None:
+        if notes is None:
             values = of(side.model, side.graph, side.arrays, own, inside)
         else:
-            two: dict[str, float] = {}
+            two = Notes()
             values = of(side.model, side.graph, side.arrays, own, inside, two)
-            changes.update((prefix + name, change) for name, change in two.items())
+            notes.changes.update((prefix + name, change) for name, change in two.changes.items())
+            notes.unable.update((prefix + name, reason) for name, reason in two.unable.items())
         found.update((prefix + name, values[name]) for name in own if name in values)
     if wanted & made and wanted - made <= set(found):
         if made.isdisjoint(bends.edits):
@@ -219,9 +221,10 @@ def engine(model: Any) -> str:
     if isinstance(model, Joined):
         return " and ".join(dict.fromkeys(engine(side.model) for side in (model.a, model.b)))
     model = bare(model)
-    packages = {"torch": "PyTorch"}
-    if not is_module(model):
-        packages = {"onnxruntime": "ONNX Runtime", "onnx": "onnx.reference"}
+    return _installed({"torch": "PyTorch"} if is_module(model) else ENGINES)
+
+
+def _installed(packages: Mapping[str, str]) -> str:
     for package, name in packages.items():
         try:
             return f"{name} {'.'.join(version(package).split('.')[:2])}"
@@ -236,24 +239,24 @@ def _by_torch(
     arrays: Sequence[Array],
     names: Collection[str] | None,
     bends: Bending,
-    changes: dict[str, float] | None,
+    notes: Notes | None,
 ) -> dict[str, Array]:
     """What forward hooks see, with the Graph's weights; functional operators computed from it.
 
     `names` are the keys that are wanted, all of them by default.
     """
-    twice = changes is not None
+    twice = notes is not None
     known, second = _seen(model, graph, arrays, names, np.float32, bends, twice=twice)
     found = from_cache(graph, known, names)
-    if changes is not None:
+    if notes is not None:
         if second is None:
             failed = {key.name for key in graph.keys if key.value in graph.outputs}
-            changes.update(dict.fromkeys(failed & found.keys(), np.inf))
+            notes.changes.update(dict.fromkeys(failed & found.keys(), np.inf))
             return found
         for name, array in from_cache(graph, second, names).items():
             row = match(name, array, found[name])
             if not row.ok:
-                changes[name] = row.max_abs
+                notes.changes[name] = row.max_abs
     return found
 
 
@@ -402,12 +405,25 @@ def _by_onnx(
     arrays: Sequence[Array],
     names: Collection[str] | None,
     bends: Bending,
+    notes: Notes | None,
 ) -> dict[str, Array]:
     """The wanted keys (all of them by default), by ONNX Runtime from the file itself.
 
     What that doesn't give is computed by onnx.reference.
     """
-    return from_cache(graph, _by_runtime(model, graph, arrays, names, bends), names)
+    known = _by_runtime(model, graph, arrays, names, bends)
+    if notes is None:
+        return from_cache(graph, known, names)
+    if known.keys() <= {key.name for key in _input_keys(graph)}:
+        notes.engine = _installed({"onnx": ENGINES["onnx"]})
+    found = dict(known)
+    for key in graph.keys:
+        if names is None or key.name in names:
+            try:
+                found.update(from_cache(graph, found, [key.name]))
+            except NbglcnnError as error:
+                notes.unable[key.name] = str(error)
+    return _in_order(graph, found, names)
 
 
 def _by_runtime_alone(

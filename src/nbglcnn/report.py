@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from html import escape
-from types import MappingProxyType
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -37,7 +36,6 @@ UNFAITHFUL = (
     "on the reference's own inputs {layer} gives other numbers as it was loaded than in the model: "
     "this is no rounding"
 )
-NOTHING: Mapping[str, float] = MappingProxyType({})
 # Of a row that could not be judged on its own inputs.
 UNKEPT = (
     "what it is computed from is not kept, so rounding that a deep network amplifies cannot be "
@@ -150,7 +148,8 @@ class Report(Generic[Row]):
 
     A row may be a module or an output that repeats a layer's value: what is counted are `layers`,
     as `viewer.layers` has them, or all rows where that is None. Those of `two` networks in a
-    comparison are counted apart. `advice` is what to do where a row is not ok.
+    comparison are counted apart. `advice` is what to do where a row is not ok. `unable` are values
+    that the reference cannot compute, each with the reason: they have no row, and are not ok.
     """
 
     rows: tuple[Row, ...]
@@ -158,11 +157,12 @@ class Report(Generic[Row]):
     layers: frozenset[str] | None = None
     two: bool = False
     advice: str = ""
+    unable: tuple[tuple[str, str], ...] = ()
 
     @property
     def ok(self) -> bool:
-        """Whether every row is."""
-        return all(row.ok for row in self.rows)
+        """Whether every row is, and the reference could compute all values."""
+        return all(row.ok for row in self.rows) and not self.unable
 
     @property
     def first_diverging(self) -> str | None:
@@ -198,6 +198,8 @@ class Report(Generic[Row]):
     def found(self) -> str:
         """How many are ok: "17 of 17 layers match PyTorch", "17 + 16 of 17 + 17 layers …"."""
         rows = self.counted
+        if not rows and self.unable:
+            return "no layer could be compared"
         named = self.layers is None or any(row.layer in self.layers for row in self.rows)
         ok = layer_count([row.layer for row in rows if row.ok], two=self.two)
         return (
@@ -226,14 +228,21 @@ class Report(Generic[Row]):
     @property
     def summary(self) -> str:
         """One sentence."""
-        first = f"the first that is not: {self.first_diverging}" if not self.ok else ""
+        diverging = self.first_diverging
+        first = f"the first that is not: {diverging}" if diverging is not None else ""
         every: Sequence[object] = self.counted
         judged = sum(isinstance(row, Match) and row.ok and row.double is not None for row in every)
         by = f", {judged} of them by float64" if judged else ""
         names = ", ".join(self.in_python)
         own = f"{len(self.in_python)} computed in Python ({names})" if names else ""
         advice = "" if self.ok else self.advice
-        return "; ".join(filter(None, (self.found + by, first, advice, own, self.flaws)))
+        unable = ""
+        if self.unable:
+            names = ", ".join(key for key, _ in self.unable[:3])
+            more = f" and {len(self.unable) - 3} more" if len(self.unable) > 3 else ""
+            unable = f"the reference cannot run {names}{more} ({self.unable[0][1]})"
+        parts = self.found + by, first, unable, advice, own, self.flaws
+        return "; ".join(filter(None, parts))
 
     def _table(self, style: Style) -> str:
         titles = TITLES[type(self.rows[0])] if self.rows else ()
@@ -310,6 +319,20 @@ def judged_alone(row: Match, actual: Array, *own: Array) -> Match:
     return replace(row, ok=found.ok, alone=found.max_abs)
 
 
+@dataclass
+class Notes:
+    """What became known of a reference while it computed.
+
+    `changes`: how far a second equal call of the model is from the first, by key. `unable`: the
+    keys that it cannot compute, with the reason. `engine` has computed in the place of the usual
+    one, empty if none has.
+    """
+
+    changes: dict[str, float] = field(default_factory=dict)
+    unable: dict[str, str] = field(default_factory=dict)
+    engine: str = ""
+
+
 Exact = Callable[[Sequence[str]], Mapping[str, Array]]
 Alone = Callable[[Sequence[str], bool], Mapping[str, Array]]
 Faithful = Callable[[str], bool]
@@ -335,7 +358,7 @@ def compared(
     alone: Alone | None = None,
     rounded: Collection[str] = (),
     faithful: Faithful = lambda _: True,
-    changes: Mapping[str, float] = NOTHING,
+    notes: Notes | None = None,
     *,
     bent: bool = False,
     by_model: bool = False,
@@ -347,14 +370,16 @@ def compared(
     if `by_model`, else the Graph that was loaded. `alone` gives keys of what `actual` has before
     them, in float64 or, as its second argument says, in float32; it is asked for what fails then,
     for float32 where float64 fails, too. Nothing that follows from the Graph clears a layer that
-    isn't `faithful` to the model there. `changes` are how far a second equal call of the model is
-    from the first: these rows are not ok.
+    isn't `faithful` to the model there. `notes` are the reference's: rows that it computes
+    otherwise in a second equal call are not ok, and those that it cannot compute are left out.
     `rounded` are keys that follow from numbers which the model itself rounds to float16, and have
     its tolerance. `bent` says that `expected` are the values with bends replayed.
     """
+    notes = notes or Notes()
+    changes = notes.changes
     rtol = RTOL[plan.precision]
     rounded = {key for key in plan.computed if key in rounded and RTOL["float16"] > rtol}
-    keys = [key for key in plan.computed if key in actual]
+    keys = [key for key in plan.computed if key in actual and key not in notes.unable]
     most = {key: _largest(complete[key]) for key in keys} if complete else {}
     rows = [
         match(
@@ -425,7 +450,9 @@ def compared(
     layers = frozenset(layer.name for layer in plan.layers)
     two = bool(plan.header.comparison.pairs)
     replayed = ", bends replayed" if bent else ""
-    return Report(tuple(rows), f"match {reference}{within}{replayed}", layers, two, advice)
+    subject = f"match {reference}{within}{replayed}"
+    unable = tuple((key, notes.unable[key]) for key in plan.computed if key in notes.unable)
+    return Report(tuple(rows), subject, layers, two, advice, unable)
 
 
 def _largest(array: Array) -> float:

@@ -15,6 +15,7 @@ from nbglcnn.errors import DeviceError, OpenGLUnavailable
 from nbglcnn.graph import Array, Graph
 from nbglcnn.plan import Patch, Plan
 from nbglcnn.reference import engine, exact, from_cache, quick_reference, reference
+from nbglcnn.report import Notes
 from nbglcnn.session import Session
 from nbglcnn.session_edits import check_texts
 
@@ -143,15 +144,15 @@ class Local:
         graph: Graph,
         arrays: Sequence[Array],
         bends: Bending = NONE,
-        changes: dict[str, float] | None = None,
+        notes: Notes | None = None,
     ) -> tuple[dict[str, Array], str]:
         """What the model's own framework makes of the inputs, and that framework's name.
 
-        With `bends` replayed; InputError where that cannot be. `changes` receives how far a second
-        equal call is from the first, where it is.
+        With `bends` replayed; InputError where that cannot be. `notes` receive what becomes known
+        of the framework meanwhile.
         """
-        found = reference(self.model, graph, arrays, bends=bends, changes=changes)
-        return found, engine(self.model)
+        found = reference(self.model, graph, arrays, bends=bends, notes=notes)
+        return found, (notes and notes.engine) or engine(self.model)
 
     def exact(
         self,

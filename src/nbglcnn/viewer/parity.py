@@ -28,7 +28,7 @@ from nbglcnn.errors import DeviceError, InputError
 from nbglcnn.graph import Array, Graph
 from nbglcnn.plan import Float32, Plan, Value
 from nbglcnn.reference import is_faithful, layer_alone
-from nbglcnn.report import Match, Report, compared
+from nbglcnn.report import Match, Notes, Report, compared
 from nbglcnn.viewer.connection import Connection, Page
 from nbglcnn.viewer.network import Network
 from nbglcnn.viewer.protocol import Probe, Verified
@@ -51,9 +51,7 @@ NEVER = -math.inf
 PLAIN = "; with plain kernels, since the fast ones computed wrong numbers"
 
 Band = tuple[int, int, int]
-Reference = Callable[
-    [Graph, Sequence[Array], Bending, dict[str, float]], tuple[dict[str, Array], str]
-]
+Reference = Callable[[Graph, Sequence[Array], Bending, Notes], tuple[dict[str, Array], str]]
 Exact = Callable[[Graph, Sequence[Array], Sequence[str], Bending], Mapping[str, Array]]
 Arrays = Mapping[str, Array]
 Device = tuple[str, str, str]  # renderer, Plan, edits
@@ -244,8 +242,8 @@ class ParityCheck:
         bends: Bending,
         words: str,
     ) -> Verdict:
-        changes: dict[str, float] = {}
-        expected, framework = self._reference(graph, arrays, bends, changes)
+        notes = Notes()
+        expected, framework = self._reference(graph, arrays, bends, notes)
         found = split(plan, samples)
         if found is None:
             return Verdict(None, problem=f"the page sent {len(samples)} numbers")
@@ -269,7 +267,7 @@ class ParityCheck:
             exact,
             rounded=graph.rounded(),
             faithful=partial(is_faithful, graph, expected, bends),
-            changes=changes,
+            notes=notes,
             bent=bool(bends),
             by_model=graph.source == "torch",
         )
@@ -329,8 +327,8 @@ def verify(
     own = {**network.inputs, **dict(zip(fed, answer.fed, strict=True))}
     arrays = [own[record.key] for record in plan.inputs]
     bends = bending(plan, edits, injected, found)
-    changes: dict[str, float] = {}
-    expected, framework = network.local.reference(graph, arrays, bends, changes)
+    notes = Notes()
+    expected, framework = network.local.reference(graph, arrays, bends, notes)
     report = compared(
         plan,
         found,
@@ -340,7 +338,7 @@ def verify(
         alone=partial(layer_alone, graph, found, bends=bends),
         rounded=graph.rounded(),
         faithful=partial(is_faithful, graph, expected, bends),
-        changes=changes,
+        notes=notes,
         bent=bool(active(network.edits)),  # a latent's code is no bend
         by_model=graph.source == "torch",
     )
