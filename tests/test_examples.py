@@ -194,7 +194,7 @@ ACROSS: dict[str, Any] = {
 }  # fmt: skip
 # A Plan for one example doesn't show that these count the examples, or turn their order.
 OF_SEVERAL: dict[str, Any] = {
-    "numbered": lambda x: x * torch.arange(1.0, len(x) + 1).view(-1, 1, 1, 1),
+    "numbered": lambda x: x * torch.arange(1, len(x) + 1).view(-1, 1, 1, 1),
     "numbered by a mask of zeros": lambda x: x * torch.arange(len(x)).view(-1, 1, 1, 1),
     "windows that are numbered": lambda x: whole(
         windows(x) + torch.arange(4.0 * len(x))[:, None, None]

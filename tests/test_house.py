@@ -60,6 +60,7 @@ MAY_IMPORT = {
     "fusion": {"builder", "graph", "ops"},
     "composites": {"graph", "ops", "plan"},
     "fields": {"graph", "ops", "plan"},
+    "examples": {"fields", "graph", "ops"},
     "forms": {"fields", "graph", "layout", "ops", "plan"},
     "layers": {"fields", "graph", "moves", "ops", "plan", "composites"},
     "moves": {"graph", "ops", "plan"},
@@ -67,7 +68,8 @@ MAY_IMPORT = {
     "shapes": {"graph", "ops"},
     "reuse": {"builder", "plan"},
     "lower": COMPILER
-    | {"fields", "forms", "fusion", "layers", "positions", "reuse", "sections", "shapes"},
+    | {"examples", "fields", "forms", "fusion", "layers", "positions", "reuse", "sections"}
+    | {"shapes"},
     "autodiff": COMPILER | {"shapes"},
     "unfolding": {"graph"},
     # Loads, compiles and runs.
@@ -84,7 +86,7 @@ MAY_IMPORT = {
     # Of edits what a hook or a node makes of a value; of the Plan how it is shown.
     "load": {"classes", "edits", "graph", "inputs", "known_transforms", "plan", "preprocess"},
     "bending": {"edits", "graph", "positions"},
-    "reference": {"bending", "edits", "graph", "load"},
+    "reference": {"bending", "edits", "graph", "load", "report"},
     "replay": {"bending", "edits", "graph", "load", "lower", "partly", "plan", "preprocess"},
     "partly": {"graph", "load", "reference", "shapes"},
     # Of glsl the vertex shader, of no network.
