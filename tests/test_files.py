@@ -11,6 +11,8 @@ import pytest
 
 import nbglcnn
 from nbglcnn import InputError, ModelError
+from nbglcnn.cli import main
+from nbglcnn.load.training import training_mode
 from onnx_models import model_of, node, randn
 
 HEADER = json.dumps({"w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
@@ -73,6 +75,81 @@ def test_a_link_to_external_data_is_refused_with_what_to_do(tmp_path: Path) -> N
     os.symlink("blob", tmp_path / "w.bin")
     with pytest.raises(ModelError, match=r"'w\.bin' is a link; links are not followed, so copy"):
         nbglcnn.compile(tmp_path / "m.onnx")
+
+
+def cached(path: Path, below: str = "", dropout: bool = False) -> tuple[Path, np.ndarray]:
+    """A model in a cache as Hugging Face's: links in a snapshot to files in `blobs`; its weight."""
+    weight = randn(5)
+    nodes = [node("Add", ["x", "w"], ["a"]), node("Relu", ["a"], ["y"])]
+    if dropout:
+        nodes[1:] = [node("Dropout", ["a"], ["d"]), node("Relu", ["d"], ["y"])]
+    model = model_of(nodes, {"x": (1, 5)}, ["y"], constants={"w": weight})
+    blobs, snapshot = path / "blobs", path / "snapshots" / "3f2a" / below
+    blobs.mkdir(parents=True)
+    snapshot.mkdir(parents=True)
+    onnx.save(
+        model, blobs / "e5f6", save_as_external_data=True, location="model.onnx_data",
+        size_threshold=0,
+    )  # fmt: skip
+    os.rename(blobs / "model.onnx_data", blobs / "0a1b")
+    up = Path(*[".."] * (2 + len(Path(below).parts)), "blobs")
+    os.symlink(up / "e5f6", snapshot / "model.onnx")
+    os.symlink(up / "0a1b", snapshot / "model.onnx_data")
+    return snapshot / "model.onnx", weight
+
+
+@pytest.mark.parametrize("below", ["", "onnx", "a/b"])
+def test_a_model_in_a_cache_of_links_is_read_with_its_data(tmp_path: Path, below: str) -> None:
+    path, weight = cached(tmp_path, below)
+    x = randn(1, 5)
+    with nbglcnn.Session(nbglcnn.compile(path)) as session:
+        np.testing.assert_allclose(session.run(x)["y"], np.maximum(x + weight, 0), rtol=1e-6)
+        assert nbglcnn.verify(session, path, x).ok
+    assert nbglcnn.check(str(path)).ok
+
+
+def test_every_door_reads_a_cache_of_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, weight = cached(tmp_path, dropout=True)
+    x = randn(1, 5)
+    monkeypatch.chdir(path.parent)
+    assert main(["verify", path.name, "--shape", "1x5"]) == 0
+    viewer = nbglcnn.Viewer(path, x)
+    assert viewer.verify().ok
+    viewer.to_onnx(tmp_path / "again.onnx")
+    viewer.close()
+    with nbglcnn.Session(nbglcnn.compile(tmp_path / "again.onnx")) as session:
+        np.testing.assert_allclose(session.run(x)["y"], np.maximum(x + weight, 0), rtol=1e-6)
+    assert training_mode(path).dropouts
+
+
+@pytest.mark.parametrize("place", ["outside", "below", "hard", "folder", "fifo", "up", "model"])
+def test_other_links_in_a_cache_stay_refused(tmp_path: Path, place: str) -> None:
+    path, _ = cached(tmp_path / "models")
+    data, blobs = path.with_name("model.onnx_data"), tmp_path / "models" / "blobs"
+    data.unlink()
+    if place == "outside":
+        (blobs / "0a1b").rename(tmp_path / "secret")
+        data.symlink_to(tmp_path / "secret")
+    elif place == "below":
+        (blobs / "sub").mkdir()
+        (blobs / "0a1b").rename(blobs / "sub" / "0a1b")
+        data.symlink_to(blobs / "sub" / "0a1b")
+    elif place == "hard":
+        os.link(blobs / "0a1b", tmp_path / "another")
+        data.symlink_to(blobs / "0a1b")
+    elif place == "folder":
+        data.symlink_to(blobs)
+    elif place == "fifo":
+        os.mkfifo(blobs / "fifo")
+        data.symlink_to(blobs / "fifo")
+    elif place == "up":
+        data.symlink_to("/etc/passwd")
+    else:  # the model's own file lies beside the link
+        path.unlink()
+        (blobs / "e5f6").rename(path)
+        data.symlink_to(blobs / "0a1b")
+    with pytest.raises(ModelError, match="is a link"):
+        nbglcnn.compile(path)
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,7 @@ MAY_IMPORT = {
     "fusion": {"builder", "graph", "ops"},
     "composites": {"graph", "ops", "plan"},
     "fields": {"graph", "ops", "plan"},
+    "examples": {"fields", "graph", "ops"},
     "forms": {"fields", "graph", "layout", "ops", "plan"},
     "limits": {"graph", "ops", "plan"},
     "layers": {"fields", "graph", "moves", "ops", "picture_layout", "plan", "composites"},
@@ -71,8 +72,8 @@ MAY_IMPORT = {
     "shapes": {"graph", "ops"},
     "reuse": {"builder", "plan"},
     "lower": COMPILER
-    | {"fields", "forms", "fusion", "layers", "limits", "picture_layout", "positions", "reuse"}
-    | {"sections", "shapes"},
+    | {"examples", "fields", "forms", "fusion", "layers", "limits", "picture_layout", "positions"}
+    | {"reuse", "sections", "shapes"},
     "autodiff": COMPILER | {"shapes"},
     "unfolding": {"graph"},
     # Loads, compiles and runs.
@@ -92,7 +93,7 @@ MAY_IMPORT = {
         *("plan", "preprocess"),
     },
     "bending": {"edits", "graph", "positions"},
-    "reference": {"bending", "edits", "graph", "load"},
+    "reference": {"bending", "edits", "graph", "load", "report"},
     "replay": {"bending", "edits", "graph", "load", "lower", "partly", "plan", "preprocess"},
     "partly": {"graph", "load", "reference", "shapes"},
     # Of glsl the vertex shader, of no network.

@@ -30,9 +30,10 @@ from nbglcnn.viewer.reading import Answer
 class Pretended:
     """A page that shows what a Session computes, and a ParityCheck that looks at it."""
 
-    def __init__(self) -> None:
+    def __init__(self, middle: nn.Module | None = None) -> None:
         torch.manual_seed(0)
-        self.net = nn.Sequential(nn.Conv2d(3, 6, 3), nn.ReLU(), nn.Conv2d(6, 3, 3)).eval()
+        middle = middle or nn.ReLU()
+        self.net = nn.Sequential(nn.Conv2d(3, 6, 3), middle, nn.Conv2d(6, 3, 3)).eval()
         self.graph, self.arrays = load(self.net, torch.randn(2, 3, 12, 11))
         self.plan = lower(self.graph)
         self.session = Session(self.plan)
@@ -253,3 +254,35 @@ def test_verify_replays_what_it_is_given(monkeypatch: pytest.MonkeyPatch) -> Non
         assert report.summary.count(", bends replayed") == 1
     finally:
         viewer.close()
+
+
+class Counting(nn.Module):
+    calls = 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        return x * self.calls
+
+
+class ExportedOtherwise(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 1.5 if torch.compiler.is_exporting() else x.clone()
+
+
+@pytest.mark.filterwarnings("ignore:.*two equal calls")
+@pytest.mark.parametrize(
+    ("middle", "words"),
+    [
+        (Counting, "two equal calls of the model differ, first in 1,"),
+        (ExportedOtherwise, "the first that is not: 1"),
+    ],
+)
+def test_the_check_does_not_agree_with_its_own_graph(middle: type[nn.Module], words: str) -> None:
+    page = Pretended(middle())
+    page.follow()
+    page.answer()
+    assert words in page.until(bool)
+    found = page.check.of(page.connection.page, page.plan)
+    assert found is not None and found.report is not None and not found.report.ok
+    assert found.wrong == (middle is ExportedOtherwise)  # fast kernels aren't to blame for a state
+    page.session.close()

@@ -1,6 +1,6 @@
 """verify() and check(): tables with a verdict, which must be able to say no."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -11,12 +11,14 @@ from onnx import TensorProto, helper
 from torch import nn
 
 import nbglcnn
-from nbglcnn import InputError, Session, Viewer, load
+from nbglcnn import InputError, Session, UnsupportedOperator, Viewer, load
+from nbglcnn.edits.replay import NONE
+from nbglcnn.graph import Node
 from nbglcnn.lowering.lower import lower
-from nbglcnn.reference import layer_alone
-from nbglcnn.report import compared, judged, match
+from nbglcnn.reference import exact, is_faithful, layer_alone, reference
+from nbglcnn.report import Match, Report, compared, judged, match
 from nbglcnn.viewer.parity import verified
-from onnx_models import model_of, node
+from onnx_models import model_of, node, randn
 from viewer_models import autoencoder, pictures
 
 
@@ -261,12 +263,9 @@ def test_an_onnx_layer_is_judged_by_float64_too() -> None:
 
 
 def test_the_double_precision_of_an_onnx_model_is_that_of_pytorch() -> None:
-    from nbglcnn.load import load
-    from nbglcnn.reference import exact
-
     x = np.random.default_rng(7).random((1, 1, 20, 20), np.float32)
     model = cancelling(0.3, pads=(0, 1, 1, 0))
-    graph, _ = load(model, x)
+    graph, _ = load.load(model, x)
     found = exact(model, graph, [x], ["conv", "y"])
     weight, bias = (
         torch.tensor(graph.values[name].data, dtype=torch.float64) for name in ("w", "b")
@@ -497,7 +496,7 @@ def test_a_verdict_that_rounding_may_have_made_says_what_would_tell(observe: str
     right = {value.key: np.ones(value.shape, np.float32) for value in plan.values}
     wrong = {key: array * 1.1 for key, array in right.items()}
 
-    def nothing(_: Sequence[str], wide: bool = True) -> dict[str, np.ndarray]:
+    def nothing(*_: object) -> dict[str, np.ndarray]:
         return {}  # what the layer is computed from is not there
 
     told = compared(plan, wrong, right, "PyTorch", exact=nothing, alone=nothing).summary
@@ -533,3 +532,305 @@ def test_a_model_in_the_sessions_place_is_told_how_to_make_one() -> None:
     model = nn.Conv2d(1, 1, 1).eval()
     with pytest.raises(InputError, match=r"got Conv2d: with nbglcnn\.Session\(nbglcnn\.compile"):
         nbglcnn.verify(model, torch.ones(1, 1, 2, 2))  # type: ignore[arg-type]
+
+
+class Repeated(nn.Module):
+    """Two convolutions, and between them what a subclass makes of each call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.conv, self.last = nn.Conv2d(3, 8, 3), nn.Conv2d(8, 4, 3)
+        self.calls = 0
+        self.register_buffer("seen", torch.ones(1))
+
+    def between(self, x: torch.Tensor) -> torch.Tensor:
+        return x
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(self.between(self.conv(x)))
+
+
+class Counts(Repeated):
+    def between(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        return x * self.calls
+
+
+class CountsInABuffer(Repeated):
+    def between(self, x: torch.Tensor) -> torch.Tensor:
+        self.seen += 1
+        return x * self.seen
+
+
+class DrawsWithNumpy(Repeated):
+    def between(self, x: torch.Tensor) -> torch.Tensor:
+        return x * np.random.rand()
+
+
+class DrawsSlopes(Repeated):
+    def between(self, x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.rrelu(x, 0.1, 0.9, training=True)
+
+
+class Remembers(Repeated):
+    last_input = None
+
+    def between(self, x: torch.Tensor) -> torch.Tensor:
+        before, self.last_input = self.last_input, x.detach()
+        return x if before is None else x + before
+
+
+class FailsLater(Repeated):
+    def __init__(self) -> None:
+        super().__init__()
+        self.factors = [2.0]
+
+    def between(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.factors.pop()
+
+
+UNREPEATABLE = [Counts, CountsInABuffer, DrawsWithNumpy, DrawsSlopes, Remembers, FailsLater]
+CALLS_DIFFER = "two equal calls of the model differ, first in last"
+
+
+@pytest.mark.filterwarnings("ignore:.*two equal calls")
+@pytest.mark.parametrize("kind", UNREPEATABLE)
+@pytest.mark.parametrize("batch", [1, 3])
+def test_a_model_whose_second_equal_call_differs_is_not_verified(
+    kind: type[Repeated], batch: int
+) -> None:
+    np.random.seed(0)
+    model, x = kind().eval(), torch.randn(batch, 3, 10, 9)
+    with Session(nbglcnn.compile(model, x)) as session:
+        report = nbglcnn.verify(session, model, x)
+    rows = {row.layer: row for row in report.rows}
+    assert not report.ok
+    assert rows["conv"].ok and rows["conv"].repeated is None
+    assert not rows["last"].ok and rows["last"].repeated > 1e-2
+    assert "two equal calls of the model differ, first in" in report.summary
+    assert "two equal calls of the model differ by" in rows["last"].cells()[-1]
+
+
+def test_a_layer_that_counts_itself_is_named() -> None:
+    class Counter(nn.Module):
+        calls = 0
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.calls += 1
+            return x * self.calls
+
+    model, x = nn.Sequential(nn.Conv2d(1, 4, 3), Counter(), nn.ReLU()).eval(), pictures(3)
+    with pytest.warns(UserWarning, match="two equal calls"):
+        plan = nbglcnn.compile(model, x)
+    with Session(plan) as session, pytest.warns(UserWarning, match="two equal calls"):
+        summary = nbglcnn.verify(session, model, x).summary
+    assert "two equal calls of the model differ, first in 1," in summary
+
+
+@pytest.mark.filterwarnings("ignore:.*two equal calls")
+def test_a_viewer_and_both_sides_of_a_comparison_call_the_model_twice() -> None:
+    x = torch.randn(2, 3, 10, 9)
+    viewer = Viewer(Counts().eval(), x)
+    assert CALLS_DIFFER in viewer.verify().summary
+    viewer.close()
+    both = nbglcnn.compare(Repeated().eval(), Counts().eval(), x)
+    report = both.verify()
+    both.close()
+    assert {row.layer for row in report.rows if row.repeated} >= {"B.last"}
+    assert not any(row.repeated for row in report.rows if row.layer.startswith("A."))
+    assert "differ, first in B.last" in report.summary
+
+
+@pytest.mark.filterwarnings("ignore:.*two equal calls")
+def test_two_calls_leave_the_users_generators_and_the_model_as_they_were() -> None:
+    model, x = DrawsSlopes().eval(), torch.randn(1, 3, 10, 9)
+    with Session(nbglcnn.compile(model, x)) as session:
+        state = torch.get_rng_state()
+        assert not nbglcnn.verify(session, model, x).ok
+        assert torch.equal(torch.get_rng_state(), state)
+    counts = CountsInABuffer().eval()
+    with Session(nbglcnn.compile(counts, x)) as session:
+        nbglcnn.verify(session, counts, x)
+    assert counts.seen.item() == 1
+
+
+def test_noise_that_is_an_input_is_equal_in_both_calls() -> None:
+    class Noisy(Repeated):
+        def between(self, x: torch.Tensor) -> torch.Tensor:
+            return x + torch.randn_like(x)
+
+    model, x = Noisy().eval(), torch.randn(2, 3, 10, 9)
+    with Session(nbglcnn.compile(model, x)) as session:
+        assert nbglcnn.verify(session, model, x).ok
+
+
+class ExportsAnother(Repeated):
+    """Its exported program is another function than itself, by `factor`."""
+
+    factor = 1.5
+
+    def between(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.factor if torch.compiler.is_exporting() else x
+
+
+@pytest.mark.parametrize("factor", [1.5, 1.001])
+def test_float64_of_the_loaded_graph_does_not_clear_what_the_model_computes_otherwise(
+    factor: float,
+) -> None:
+    model, x = ExportsAnother().eval(), torch.randn(2, 3, 10, 9)
+    model.factor = factor
+    with Session(nbglcnn.compile(model, x)) as session:
+        report = nbglcnn.verify(session, model, x)
+    assert not report.ok
+    assert report.first_diverging == "last"
+    assert "on the reference's own inputs last gives other numbers as it was loaded" in str(report)
+
+
+def test_float64_of_an_onnx_graph_does_not_clear_what_onnx_runtime_computes_otherwise() -> None:
+    x = np.random.default_rng(6).random((1, 1, 20, 20), np.float32) + np.float32(1e3)
+    graph, arrays = load.load(cancelling(), x)
+    other, _ = load.load(cancelling(fault=0.1), x)
+    expected = reference(cancelling(fault=0.1), other, arrays)
+    plan = lower(graph)
+    with Session(plan) as session:
+        found = session.run(x)
+
+    def report(faithful: Callable[[str], bool]) -> Report[Match]:
+        judges = partial(exact, cancelling(), graph, arrays), partial(layer_alone, graph, found)
+        return compared(plan, found, expected, "ONNX Runtime", None, *judges, faithful=faithful)
+
+    assert not report(partial(is_faithful, graph, expected, NONE)).ok
+    right = reference(cancelling(), graph, arrays)
+    assert all(is_faithful(graph, right, NONE, key) for key in right)
+
+
+def lists(*values: int) -> np.ndarray:
+    return np.array(values, np.int64)
+
+
+ONE = {"axis": np.array(2, np.int64), "start": np.array(1, np.int64), "end": np.array(3, np.int64)}
+# What ONNX Runtime refuses, and we run.
+REFUSED = {
+    "transposed, more padding than stride": model_of(
+        [node("ConvTranspose", ["x", "w", "b"], ["y"], strides=[1, 1], dilations=[2, 2],
+              output_padding=[1, 1], pads=[1, 0, 0, 1], kernel_shape=[3, 3], group=2)],
+        {"x": (2, 4, 5, 6)}, ["y"], constants={"w": randn(4, 3, 3, 3), "b": randn(6)},
+    ),
+    "squeeze": model_of(
+        [node("Squeeze", ["x", "axis"], ["y"])], {"x": (2, 4, 1)}, ["y"], constants=ONE
+    ),
+    "slice": model_of(
+        [node("Slice", ["x", "start", "end", "axis"], ["y"])], {"x": (2, 3, 5)}, ["y"],
+        constants=ONE,
+    ),
+    "pad": model_of(
+        [node("Pad", ["x", "pads", "", "axis"], ["y"])], {"x": (2, 3, 5)}, ["y"],
+        constants={"pads": lists(1, 2), **ONE}, opset=18,
+    ),
+    "reshape": model_of(
+        [node("Reshape", ["x", "shape"], ["y"])], {"x": (2, 3, 5)}, ["y"],
+        constants={"shape": np.array(-1, np.int64)},
+    ),
+    "pool": model_of(
+        [node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2], strides=[3, 3],
+              auto_pad="SAME_UPPER")], {"x": (2, 3, 12, 12)}, ["y"],
+    ),
+    "pool, lower": model_of(
+        [node("MaxPool", ["x"], ["y"], kernel_shape=[1, 3], strides=[4, 8],
+              auto_pad="SAME_LOWER")], {"x": (2, 3, 12, 16)}, ["y"],
+    ),
+}  # fmt: skip
+
+
+def right(name: str, model: onnx.ModelProto, x: np.ndarray) -> np.ndarray:
+    """What the models of REFUSED give."""
+    tensor = torch.from_numpy(x)
+    if name.startswith("transposed"):
+        weight, bias = map(onnx.numpy_helper.to_array, model.graph.initializer)
+        found = nn.functional.conv_transpose2d(
+            tensor, torch.tensor(weight), torch.tensor(bias), dilation=2, groups=2,
+            output_padding=1,
+        )  # fmt: skip
+        return found[:, :, 1:, :-1].numpy()
+    if name.startswith("pool"):
+        kernel, strides = (2, 3) if name == "pool" else ((1, 3), (4, 8))
+        return nn.functional.max_pool2d(tensor, kernel, strides).numpy()
+    return {
+        "squeeze": x[..., 0] if x.shape[-1] == 1 else x,
+        "slice": x[..., 1:3],
+        "pad": np.pad(x, ((0, 0), (0, 0), (1, 2))),
+        "reshape": x.reshape(-1),
+    }[name]
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_onnx_runtime_refuses_is_compared_with_another_reference(name: str) -> None:
+    model = REFUSED[name]
+    shape = [d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim]
+    x = randn(*shape)
+    with Session(nbglcnn.compile(model, x)) as session:
+        np.testing.assert_allclose(session.run(x)["y"], right(name, model, x), atol=1e-5)
+        report = nbglcnn.verify(session, model, x)
+    assert report.ok
+    assert report.summary.startswith("1 of 1 layers match onnx.reference")
+
+
+def test_layers_that_no_reference_can_run_are_said_and_not_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from nbglcnn.load.passes import evaluate
+
+    model = model_of(
+        [node("Relu", ["x"], ["r"]), node("MaxPool", ["r"], ["y"], kernel_shape=[2, 2],
+                                          strides=[3, 3], auto_pad="SAME_UPPER")],
+        {"x": (1, 3, 12, 12)}, ["y"],
+    )  # fmt: skip
+    x = randn(1, 3, 12, 12)
+
+    def fails(given: Node, _: object) -> Node:
+        raise ValueError(f"no {given.op} here")
+
+    monkeypatch.setattr(evaluate, "_with_pads", fails)
+    with Session(nbglcnn.compile(model)) as session:
+        report = nbglcnn.verify(session, model, x)
+        assert not report.ok
+        assert report.first_diverging is None
+        assert "1 of 1 layers match" in report.summary
+        assert "the reference cannot run y (MaxPool (node 'y'): cannot be" in report.summary
+        assert "no MaxPool here" in report.summary
+    with Session(nbglcnn.compile(model, observe="outputs")) as session:
+        report = nbglcnn.verify(session, model, x)
+        assert not report.ok
+        assert report.summary.startswith("no layer could be compared; the reference cannot run y")
+    viewer = Viewer(model, x)
+    assert "the reference cannot run y" in viewer.verify().summary
+    viewer.close()
+
+
+@pytest.mark.parametrize("mode", ["SAME_UPPER", "SAME_LOWER"])
+@pytest.mark.parametrize("op", ["Conv", "AveragePool", "LpPool"])
+@pytest.mark.parametrize(
+    ("kernel", "stride", "size", "left"),
+    [(5, 10, 200, 5), (2, 5, 10, 3), (1, 4, 12, 3), (1, 2, 8, 1), (3, 5, 25, 2), (2, 3, 11, 0)],
+)
+def test_windows_that_leave_pixels_out_are_onnx_runtimes_or_refused(
+    op: str, mode: str, kernel: int, stride: int, size: int, left: int
+) -> None:
+    made = node(
+        op, ["x", "w"] if op == "Conv" else ["x"], ["y"], auto_pad=mode,
+        strides=[1, stride], kernel_shape=[1, kernel],
+    )  # fmt: skip
+    constants = {"w": randn(3, 2, 1, kernel)} if op == "Conv" else {}
+    model, x = (
+        model_of([made], {"x": (2, 2, 3, size)}, ["y"], constants=constants),
+        randn(2, 2, 3, size),
+    )
+    if left > (2 if op == "Conv" else 1):
+        words = f"kernel of {kernel} and a stride of {stride} over {size} pixels leaves {left} of"
+        with pytest.raises(UnsupportedOperator, match=words):
+            nbglcnn.compile(model)
+        return
+    with Session(nbglcnn.compile(model)) as session:
+        report = nbglcnn.verify(session, model, x)
+    assert report.ok and "match ONNX Runtime" in report.summary

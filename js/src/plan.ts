@@ -182,7 +182,9 @@ export interface Input {
  * run behind pass number `after` (-1: before all passes; -2: the value cannot be edited). `source`
  * is the value in the same texture that it is another name or a view of (-1: none): what is edited
  * there is edited here. Edits of the value `edited_as` ("": none) run here too, but for arrays
- * that are put in its place: a training step's values have other examples.
+ * that are put in its place: a training step's values have other examples. `by_example` says that
+ * its first axis counts the examples of a batch and each is computed by itself, `mixed` ("": none)
+ * is the first layer behind it that computes across examples.
  */
 export interface Value {
   readonly key: string;
@@ -201,6 +203,8 @@ export interface Value {
   readonly after: number;
   readonly source: number;
   readonly edited_as: string;
+  readonly by_example: boolean;
+  readonly mixed: string;
 }
 
 /** Where each element of an nchw lies in a texture array (see the module's text). */
@@ -437,7 +441,7 @@ export const RECORDS: ReadonlyMap<string, Fields> = new Map<string, Fields>([
   ["Weight", {"texture": "integer", "hash": "string", "recipe": {"record": "Recipe"}}],
   ["Recipe", {"packer": "string", "sources": {"list": "string"}, "arguments": {"map": "any"}}],
   ["Input", {"key": "string", "shape": {"list": "integer"}, "dtype": "string", "staging": "integer", "step": {"record": "Pass"}, "places": {"list": "integer"}, "layer": "integer", "fit": {"oneOf": ["", "crop", "letterbox", "stretch"]}, "share": "number", "resampled": "boolean", "layout": {"oneOf": ["NCHW", "NHWC"]}, "training": "boolean"}],
-  ["Value", {"key": "string", "kind": {"oneOf": ["input", "layer", "module", "output", "parameter", "training"]}, "shape": {"list": "integer"}, "nchw": {"tuple": ["integer", "integer", "integer", "integer"]}, "dtype": "string", "texture": "integer", "layout": {"record": "Layout"}, "words": {"list": "integer"}, "read": {"record": "Read"}, "layer": "integer", "form": {"oneOf": ["attention", "classes", "maps", "signal"]}, "tokens": {"tuple": ["integer", "integer"]}, "limits": {"tuple": ["any", "any"]}, "after": "integer", "source": "integer", "edited_as": "string"}],
+  ["Value", {"key": "string", "kind": {"oneOf": ["input", "layer", "module", "output", "parameter", "training"]}, "shape": {"list": "integer"}, "nchw": {"tuple": ["integer", "integer", "integer", "integer"]}, "dtype": "string", "texture": "integer", "layout": {"record": "Layout"}, "words": {"list": "integer"}, "read": {"record": "Read"}, "layer": "integer", "form": {"oneOf": ["attention", "classes", "maps", "signal"]}, "tokens": {"tuple": ["integer", "integer"]}, "limits": {"tuple": ["any", "any"]}, "after": "integer", "source": "integer", "edited_as": "string", "by_example": "boolean", "mixed": "string"}],
   ["Layout", {"nchw": {"tuple": ["integer", "integer", "integer", "integer"]}, "block": {"tuple": ["integer", "integer", "integer"]}, "phases": {"tuple": ["integer", "integer"]}, "side": "integer"}],
   ["Read", {"step": {"record": "Pass"}, "count": "integer"}],
   ["Layer", {"name": "string", "operator": "string", "module": "string", "attributes": {"map": "any"}, "input_shapes": {"list": {"list": "integer"}}, "output_shape": {"list": "integer"}, "parameters": "integer", "shared": "integer", "macs": "integer", "bytes": "integer", "description": "string", "inputs": {"list": "string"}, "operators": {"list": "string"}, "operands": {"list": {"record": "Operand"}}, "window": {"record": "Window"}, "places": {"list": "integer"}, "reads": {"list": {"tuple": ["integer", "integer", "integer"]}}, "role": {"oneOf": ["alias", "follows", "head", "leads", "merges", "resamples"]}, "short": "string", "explains": {"oneOf": ["batch norm", "chosen", "concatenation", "convolution", "elementwise", "group norm", "layer norm", "log softmax", "matrix", "max pool", "mean pool", "moved", "nothing", "padding", "pointwise", "resampling", "response", "same", "slope", "softmax", "sum", "sum pool", "transposed convolution"]}, "composite": "boolean", "formula": "string", "bounds": {"tuple": ["any", "any"]}, "type": "string", "label": "string", "python": "string", "made": {"list": "integer"}, "moves": {"list": {"record": "Move"}}}],

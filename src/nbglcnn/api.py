@@ -16,8 +16,8 @@ from nbglcnn.lowering.lower import Observe, lower
 from nbglcnn.lowering.shapes import layer_name, partial_shapes
 from nbglcnn.partly import load_mixed
 from nbglcnn.plan import Plan, Precision, Target
-from nbglcnn.reference import engine, exact, layer_alone, reference
-from nbglcnn.report import Match, Report, Support, compared
+from nbglcnn.reference import engine, exact, is_faithful, layer_alone, reference
+from nbglcnn.report import Match, Notes, Report, Support, compared
 
 if TYPE_CHECKING:
     from nbglcnn.load.onnx.model import Part
@@ -101,7 +101,10 @@ def verify(session: Session, model: Any, x: Any = None, *, preprocess: Any = Non
     2e-2 * max|b| + 1e-6), or whether it is as near to what the model computes in float64 as the
     reference's own float32 is (an ONNX model of up to 1e10 MACs), or whether all layers before it
     are ok and it is that near to what float64 gives for its own inputs: networks enlarge the
-    rounding of their first layers, in PyTorch as here.
+    rounding of their first layers, in PyTorch as here. Float64 clears rounding alone: a layer that,
+    as it was loaded, gives other numbers than the model on the same inputs (by more than 100 times
+    the error of float32) is not ok. A torch module is called twice with equal inputs: layers that
+    the second call computes differently are not ok either, and the report says so.
     `report.ok` is the verdict, `report.first_diverging` where to look. Where the session bends
     values, the model is compared with the same bends replayed.
 
@@ -128,8 +131,9 @@ def verify(session: Session, model: Any, x: Any = None, *, preprocess: Any = Non
     graph, arrays = load(model, x)
     found = session.run(*arrays)
     bends = bending(plan, edits, injected, found)
-    expected = reference(model, graph, arrays, bends=bends)
-    if missing := [key for key in plan.computed if key not in expected]:
+    notes = Notes()
+    expected = reference(model, graph, arrays, bends=bends, notes=notes)
+    if missing := [k for k in plan.computed if k not in expected and k not in notes.unable]:
         raise InputError(
             f"{type(bare(model)).__name__} has no layer {missing[0]!r}: "
             "give the model that this Plan was compiled from, and its preprocess if there was one"
@@ -138,11 +142,14 @@ def verify(session: Session, model: Any, x: Any = None, *, preprocess: Any = Non
         plan,
         found,
         expected,
-        f"{engine(model)} on {session.renderer}",
+        f"{notes.engine or engine(model)} on {session.renderer}",
         exact=partial(exact, model, graph, arrays, bends=bends),
         alone=partial(layer_alone, graph, found, bends=bends),
         rounded=graph.rounded(),
+        faithful=partial(is_faithful, graph, expected, bends),
+        notes=notes,
         bent=bool(bends),
+        by_model=graph.source == "torch",
     )
 
 

@@ -56,6 +56,26 @@ def has_examples(record: Input | Value, batch: int) -> bool:
     return bool(record.shape) and record.shape[0] == batch
 
 
+def check_pieces(value: Value, batch: int, count: int, instead: str = "") -> None:
+    """Raise InputError where a value of `count` examples is not that of pieces of `batch`.
+
+    `instead` is what to do then.
+    """
+    instead = instead or f"compile for a batch of {count}, with {count} examples as x"
+    follows = f", and {value.key!r} follows from it" if value.key != value.mixed else ""
+    if value.mixed:
+        raise InputError(
+            f"{count} examples would run in pieces of {batch}, but {value.mixed!r} computes across "
+            f"the examples of a batch{follows}: {instead}"
+        )
+    if not (value.by_example and has_examples(value, batch)):
+        raise InputError(
+            f"{count} examples run in pieces of {batch}, and {value.key!r} of shape "
+            f"{value.shape} has no axis of examples to put its pieces together along: {instead}, "
+            "or leave it out with observe=…"
+        )
+
+
 def joined(
     values: Sequence[Value],
     taken: Taken,
@@ -69,12 +89,8 @@ def joined(
         InputError: a value has no axis of examples; nothing has run then.
     """
     for value in values:
-        if value.kind != "input" and not has_examples(value, batch):
-            raise InputError(
-                f"{count} examples run in pieces of {batch}, and {value.key!r} of shape "
-                f"{value.shape} has no axis of examples to put its pieces together along: compile "
-                f"for a batch of {count}, or leave it out with observe=…"
-            )
+        if value.kind != "input":
+            check_pieces(value, batch, count)
     from tqdm.auto import tqdm
 
     split = {v.key for v in values if has_examples(v, batch)}

@@ -209,7 +209,9 @@ class Value(msgspec.Struct, frozen=True):
     run behind pass number `after` (-1: before all passes; -2: the value cannot be edited). `source`
     is the value in the same texture that it is another name or a view of (-1: none): what is edited
     there is edited here. Edits of the value `edited_as` ("": none) run here too, but for arrays
-    that are put in its place: a training step's values have other examples.
+    that are put in its place: a training step's values have other examples. `by_example` says that
+    its first axis counts the examples of a batch and each is computed by itself, `mixed` ("": none)
+    is the first layer behind it that computes across examples.
     """
 
     key: str
@@ -228,6 +230,8 @@ class Value(msgspec.Struct, frozen=True):
     after: int = -2
     source: int = -1
     edited_as: str = ""
+    by_example: bool = True
+    mixed: str = ""
 
 
 class Input(msgspec.Struct, frozen=True):

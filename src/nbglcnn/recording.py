@@ -19,7 +19,7 @@ from nbglcnn.api import compile
 from nbglcnn.errors import InputError, unknown
 from nbglcnn.inputs import Spec, as_arrays
 from nbglcnn.picture_decoding import open_picture
-from nbglcnn.pieces import has_examples
+from nbglcnn.pieces import check_pieces, has_examples
 from nbglcnn.plan import Plan, Value, content_hash
 from nbglcnn.session import Session
 from nbglcnn.session_inputs import spec_of_pieces
@@ -85,7 +85,7 @@ def record(
     spec = spec_of_pieces(plan.header)
     source.specs = None if spec is None else [replace(spec, advice=ONE_SIZE)]
     size = plan.header.batch
-    values = _values(plan, layers)
+    values = _values(plan, layers, count)
     names = {key: _name(key, number) for number, key in enumerate(values)}
     attributes = {
         "network": plan.header.name,
@@ -220,7 +220,7 @@ def compute(data: bytes, name: str, x: Any, keys: Sequence[str]) -> dict[str, Ar
     return {key: found[key] for key in keys}
 
 
-def _values(plan: Plan, layers: Sequence[str]) -> dict[str, Value]:
+def _values(plan: Plan, layers: Sequence[str], count: int) -> dict[str, Value]:
     if isinstance(layers, str):
         raise InputError(f"record: layers is a list of names; {layers!r} was given: [{layers!r}]")
     known = {value.key: value for value in plan.header.values}
@@ -232,6 +232,8 @@ def _values(plan: Plan, layers: Sequence[str]) -> dict[str, Value]:
                 f"record: {key!r} of shape {known[key].shape} has no axis of "
                 f"{plan.header.batch} examples; leave it out"
             )
+        if known[key].kind != "input" and count != plan.header.batch:
+            check_pieces(known[key], plan.header.batch, count, f"give batch_size={count}")
     return {key: known[key] for key in layers}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from math import prod
 from typing import Any
@@ -18,8 +19,12 @@ from nbglcnn.load import Joined, Prepared, bare, behind, front, is_module, one_a
 from nbglcnn.load.joined import A, differences, parts
 from nbglcnn.load.onnx.runtime import of_file
 from nbglcnn.load.passes.evaluate import run_graph, steps_to
+from nbglcnn.report import Notes, match, nearest_of
 
 EXACT_MACS = 10**10  # some ten seconds
+ENGINES = {"onnxruntime": "ONNX Runtime", "onnx": "onnx.reference"}
+# A layer as it was loaded may be so many times its float32 error from the model's own.
+CLEARED = 100
 
 
 def reference(
@@ -28,24 +33,28 @@ def reference(
     arrays: Sequence[Array],
     names: Collection[str] | None = None,
     bends: Bending = NONE,
+    notes: Notes | None = None,
 ) -> dict[str, Array]:
     """The true value of every key: by PyTorch's forward hooks, or for ONNX by another engine.
 
     `names` are the keys that are wanted, where keeping the others can be spared. With `bends` the
-    values of the model with these replayed.
+    values of the model with these replayed. `notes` receive what a second equal call
+    of a torch module computes differently (an ONNX file keeps no state and draws nothing but its
+    inputs), and what other engines cannot compute of an ONNX file, which is left out then.
 
     Raises:
         InputError: a bend cannot be replayed.
     """
     if isinstance(model, Joined):
-        return _joined_reference(model, graph, arrays, names, bends)
+        return _joined_reference(model, graph, arrays, names, bends, notes=notes)
     if isinstance(model, Prepared):
-        return _prepared_reference(model, graph, arrays, names, bends, reference)
+        of = partial(reference, notes=notes)
+        return _prepared_reference(model, graph, arrays, names, bends, of)
     bent = bent_graph(graph, bends)
     if is_module(model):
         with one_at_a_time():
-            return _by_torch(model, bent, arrays, names, bends)
-    return _by_onnx(model, bent, arrays, names, bends)
+            return _by_torch(model, bent, arrays, names, bends, notes)
+    return _by_onnx(model, bent, arrays, names, bends, notes)
 
 
 def exact(
@@ -101,6 +110,25 @@ def layer_alone(
     return given
 
 
+def is_faithful(graph: Graph, expected: Mapping[str, Array], bends: Bending, name: str) -> bool:
+    """Whether a layer of the Graph gives the reference's value of the reference's own inputs.
+
+    Within CLEARED times the error that float32 has there. True where it can't be computed.
+    """
+    given = _needed(graph) if graph.source == "torch" else expected.keys()
+    own = {key: expected[key] for key in given & expected.keys()}
+    results = [layer_alone(graph, own, [name], wide, bends) for wide in (True, False)]
+    found = [one[name] for one in results if name in one]
+    value = expected[name]
+    if not found or any(one.shape != value.shape for one in found):
+        return not found
+    spread = np.abs(found[0].astype(np.float64) - found[-1])
+    finite = spread[np.isfinite(spread)]
+    row = match(name, value, nearest_of(value, found))
+    allowed = CLEARED * float(finite.mean()) if finite.size else 0.0
+    return row.ok or (bool(np.isfinite(row.relative)) and row.max_abs <= allowed)
+
+
 def cacheable(graph: Graph, known: Mapping[str, Array], names: Collection[str]) -> dict[str, Array]:
     """What of `known` gives the wanted keys, for `from_cache`; nothing if not all do."""
     kept = _needed(graph, names)
@@ -151,6 +179,7 @@ def _joined_reference(
     names: Collection[str] | None,
     bends: Bending,
     of: Callable[..., dict[str, Array]] = reference,
+    notes: Notes | None = None,
 ) -> dict[str, Array]:
     """The values of both sides, each by its own framework, and the differences of all pairs."""
     assert graph.comparison is not None
@@ -162,10 +191,17 @@ def _joined_reference(
     found: dict[str, Array] = {}
     for prefix, side in parts(joined, graph, arrays):
         own = {name.removeprefix(prefix) for name in wanted - made if name.startswith(prefix)}
-        values = of(side.model, side.graph, side.arrays, own, bends.within(prefix, {
+        inside = bends.within(prefix, {
             A + theirs.name: ours.name
             for theirs, ours in zip(*map(_input_keys, (joined.a.graph, side.graph)), strict=True)
-        } if joined.one_input else {}))  # fmt: skip
+        } if joined.one_input else {})  # fmt: skip
+        if notes is None:
+            values = of(side.model, side.graph, side.arrays, own, inside)
+        else:
+            two = Notes()
+            values = of(side.model, side.graph, side.arrays, own, inside, two)
+            notes.changes.update((prefix + name, change) for name, change in two.changes.items())
+            notes.unable.update((prefix + name, reason) for name, reason in two.unable.items())
         found.update((prefix + name, values[name]) for name in own if name in values)
     if wanted & made and wanted - made <= set(found):
         if made.isdisjoint(bends.edits):
@@ -185,9 +221,10 @@ def engine(model: Any) -> str:
     if isinstance(model, Joined):
         return " and ".join(dict.fromkeys(engine(side.model) for side in (model.a, model.b)))
     model = bare(model)
-    packages = {"torch": "PyTorch"}
-    if not is_module(model):
-        packages = {"onnxruntime": "ONNX Runtime", "onnx": "onnx.reference"}
+    return _installed({"torch": "PyTorch"} if is_module(model) else ENGINES)
+
+
+def _installed(packages: Mapping[str, str]) -> str:
     for package, name in packages.items():
         try:
             return f"{name} {'.'.join(version(package).split('.')[:2])}"
@@ -202,13 +239,25 @@ def _by_torch(
     arrays: Sequence[Array],
     names: Collection[str] | None,
     bends: Bending,
+    notes: Notes | None,
 ) -> dict[str, Array]:
     """What forward hooks see, with the Graph's weights; functional operators computed from it.
 
     `names` are the keys that are wanted, all of them by default.
     """
-    known = _seen(model, graph, arrays, names, np.float32, bends)
-    return from_cache(graph, known, names)
+    twice = notes is not None
+    known, second = _seen(model, graph, arrays, names, np.float32, bends, twice=twice)
+    found = from_cache(graph, known, names)
+    if notes is not None:
+        if second is None:
+            failed = {key.name for key in graph.keys if key.value in graph.outputs}
+            notes.changes.update(dict.fromkeys(failed & found.keys(), np.inf))
+            return found
+        for name, array in from_cache(graph, second, names).items():
+            row = match(name, array, found[name])
+            if not row.ok:
+                notes.changes[name] = row.max_abs
+    return found
 
 
 def _exact_by_torch(
@@ -217,7 +266,7 @@ def _exact_by_torch(
     """The same in double precision; nothing where the model cannot be run so."""
     try:
         wide = [_as(a, np.float64) for a in arrays]
-        known = _seen(model, graph, wide, names, np.float64, bends)
+        known, _ = _seen(model, graph, wide, names, np.float64, bends)
         return _values(graph, known, names, np.float64)
     except Exception:  # the model's own code runs here, on types that it may not expect
         return {}
@@ -256,8 +305,13 @@ def _seen(
     names: Collection[str] | None,
     dtype: type[np.floating[Any]],
     bends: Bending,
-) -> dict[str, Array]:
-    """What hooks see of the keys that the wanted ones follow from."""
+    *,
+    twice: bool = False,
+) -> tuple[dict[str, Array], dict[str, Array] | None]:
+    """What hooks see of the keys that the wanted ones follow from, and in a second call if `twice`.
+
+    None of a second call that failed, or called other modules than the first.
+    """
     import torch
 
     from nbglcnn.load.torch.bent import bent_hooks
@@ -285,11 +339,20 @@ def _seen(
         cut = {node.module for node in graph.nodes if node.python and node.python.node is None}
         with bent_hooks(twin, names_in, bends, cut):
             float32 = AUTOCAST in graph.notes
-            seen = run_hooked(twin, tensors, kept, float32=float32, cut=cut, noise=count,
-                              arguments=graph.arguments)  # fmt: skip
-    known = by_key(graph, arrays, seen.arrays, seen.root)
-    known |= _given(graph, arrays)
-    return {name: known[name] for name in kept}
+            seen = run_hooked(
+                twin, tensors, kept, float32=float32, twice=twice, cut=cut, noise=count,
+                arguments=graph.arguments,
+            )  # fmt: skip
+    given = _given(graph, arrays)
+    known = by_key(graph, arrays, seen.arrays, seen.root) | given
+    first = {name: known[name] for name in kept}
+    if seen.second is None:
+        return first, None
+    try:
+        known = by_key(graph, arrays, *seen.second) | given
+        return first, {name: known[name] for name in kept}
+    except (KeyError, StopIteration, RuntimeError):
+        return first, None
 
 
 def _given(graph: Graph, arrays: Sequence[Array]) -> dict[str, Array]:
@@ -343,12 +406,25 @@ def _by_onnx(
     arrays: Sequence[Array],
     names: Collection[str] | None,
     bends: Bending,
+    notes: Notes | None,
 ) -> dict[str, Array]:
     """The wanted keys (all of them by default), by ONNX Runtime from the file itself.
 
     What that doesn't give is computed by onnx.reference.
     """
-    return from_cache(graph, _by_runtime(model, graph, arrays, names, bends), names)
+    known = _by_runtime(model, graph, arrays, names, bends)
+    if notes is None:
+        return from_cache(graph, known, names)
+    if known.keys() <= {key.name for key in _input_keys(graph)}:
+        notes.engine = _installed({"onnx": ENGINES["onnx"]})
+    found = dict(known)
+    for key in graph.keys:
+        if names is None or key.name in names:
+            try:
+                found.update(from_cache(graph, found, [key.name]))
+            except NbglcnnError as error:
+                notes.unable[key.name] = str(error)
+    return _in_order(graph, found, names)
 
 
 def _by_runtime_alone(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cache
 from html import escape
 from typing import Generic, TypeVar
 
@@ -25,6 +26,17 @@ ATOL = 1e-6
 AS_FAR = 2.0
 ROUNDING = 1e-2
 LARGEST_16 = 65504.0  # the largest number of 16 bits
+# Of a report with layers that a second equal call of the model computes differently.
+CALLS_DIFFER = (
+    "two equal calls of the model differ, first in {layer}, by {change:.2g}: forward draws random "
+    "numbers or keeps a state from call to call, so no one result is right. Make it a function of "
+    "its inputs"
+)
+# Of a row whose layer, as the Graph has it, isn't the model's own.
+UNFAITHFUL = (
+    "on the reference's own inputs {layer} gives other numbers as it was loaded than in the model: "
+    "this is no rounding"
+)
 # Of a row that could not be judged on its own inputs.
 UNKEPT = (
     "what it is computed from is not kept, so rounding that a deep network amplifies cannot be "
@@ -75,14 +87,16 @@ class Match(_Distance):
 
     Where they don't, `relative` is infinite. `double` is there where float64 was the judge: how far
     the layer is from what the model computes in float64, and how far the reference is; `alone`
-    where that was no verdict: how far the layer is from float64 on its own inputs. `nan` and `inf`
-    count what isn't finite, of `channel` is the first NaN, or else the first infinity; None where a
-    layer has neither, or no channels. With `in_python` the value is the framework's own, which the
-    device only holds: there is nothing to match.
+    where that was no verdict: how far the layer is from float64 on its own inputs. `repeated` is
+    there where a second equal call of the model gave other values: how far they are from the
+    first's. `nan` and `inf` count what isn't finite, of `channel` is the first NaN, or else the
+    first infinity; None where a layer has neither, or no channels. With `in_python` the value is
+    the framework's own, which the device only holds: there is nothing to match.
     """
 
     double: tuple[float, float] | None = None
     alone: float | None = None
+    repeated: float | None = None
     nan: int = 0
     inf: int = 0
     channel: int | None = None
@@ -108,6 +122,8 @@ class Match(_Distance):
             told.insert(0, f"{own:.2g} from float64, the reference {reference:.2g}")
         if self.alone is not None:
             told.insert(len(told) - bool(self.flaw), f"{self.alone:.2g} on its own inputs")
+        if self.repeated is not None:
+            told.append(f"two equal calls of the model differ by {self.repeated:.2g}")
         return *cells, f"{ok}: {'; '.join(told)}" if told else ok
 
 
@@ -135,7 +151,8 @@ class Report(Generic[Row]):
     as `viewer.layers` has them, or all rows where that is None. Those of `two` networks in a
     comparison are counted apart. `advice` is what to do where a row is not ok, `note` what else is
     known of the first such row; `beyond` the first layer whose numbers do not fit into the 16 bits
-    that the Plan stores them in, "" for none.
+    that the Plan stores them in, "" for none. `unable` are values that the reference cannot
+    compute, each with the reason: they have no row, and are not ok.
     """
 
     rows: tuple[Row, ...]
@@ -145,11 +162,12 @@ class Report(Generic[Row]):
     advice: str = ""
     note: str = ""
     beyond: str = ""
+    unable: tuple[tuple[str, str], ...] = ()
 
     @property
     def ok(self) -> bool:
-        """Whether every row is."""
-        return all(row.ok for row in self.rows)
+        """Whether every row is, and the reference could compute all values."""
+        return all(row.ok for row in self.rows) and not self.unable
 
     @property
     def first_diverging(self) -> str | None:
@@ -185,6 +203,8 @@ class Report(Generic[Row]):
     def found(self) -> str:
         """How many are ok: "17 of 17 layers match PyTorch", "17 + 16 of 17 + 17 layers …"."""
         rows = self.counted
+        if not rows and self.unable:
+            return "no layer could be compared"
         named = self.layers is None or any(row.layer in self.layers for row in self.rows)
         ok = layer_count([row.layer for row in rows if row.ok], two=self.two)
         return (
@@ -213,7 +233,8 @@ class Report(Generic[Row]):
     @property
     def summary(self) -> str:
         """One sentence."""
-        first = f"the first that is not: {self.first_diverging}" if not self.ok else ""
+        diverging = self.first_diverging
+        first = f"the first that is not: {diverging}" if diverging is not None else ""
         every: Sequence[object] = self.counted
         judged = sum(isinstance(row, Match) and row.ok and row.double is not None for row in every)
         by = f", {judged} of them by float64" if judged else ""
@@ -221,7 +242,13 @@ class Report(Generic[Row]):
         own = f"{len(self.in_python)} computed in Python ({names})" if names else ""
         advice = "" if self.ok else self.advice
         note = "" if self.ok else self.note
-        return "; ".join(filter(None, (self.found + by, first, note, advice, own, self.flaws)))
+        unable = ""
+        if self.unable:
+            names = ", ".join(key for key, _ in self.unable[:3])
+            more = f" and {len(self.unable) - 3} more" if len(self.unable) > 3 else ""
+            unable = f"the reference cannot run {names}{more} ({self.unable[0][1]})"
+        parts = self.found + by, first, note, unable, advice, own, self.flaws
+        return "; ".join(filter(None, parts))
 
     def _table(self, style: Style) -> str:
         titles = TITLES[type(self.rows[0])] if self.rows else ()
@@ -304,17 +331,37 @@ def judged_alone(row: Match, actual: Array, *own: Array) -> Match:
     """
     if not np.isfinite(row.relative) or any(one.shape != actual.shape for one in own):
         return row
+    found = match(row.layer, actual, nearest_of(actual, own))
+    return replace(row, ok=found.ok, alone=found.max_abs)
+
+
+@dataclass
+class Notes:
+    """What became known of a reference while it computed.
+
+    `changes`: how far a second equal call of the model is from the first, by key. `unable`: the
+    keys that it cannot compute, with the reason. `engine` has computed in the place of the usual
+    one, empty if none has.
+    """
+
+    changes: dict[str, float] = field(default_factory=dict)
+    unable: dict[str, str] = field(default_factory=dict)
+    engine: str = ""
+
+
+Exact = Callable[[Sequence[str]], Mapping[str, Array]]
+Alone = Callable[[Sequence[str], bool], Mapping[str, Array]]
+Faithful = Callable[[str], bool]
+
+
+def nearest_of(actual: Array, own: Sequence[Array]) -> Array:
+    """Of several arrays, for each element the one that is nearest to the actual."""
     nearest, *others = own
     for one in others:
         with np.errstate(invalid="ignore"):  # infinities, which are right or not by `match`
             nearer = np.abs(actual - one) < np.abs(actual - nearest)
         nearest = np.where(nearer, one, nearest)
-    found = match(row.layer, actual, nearest)
-    return replace(row, ok=found.ok, alone=found.max_abs)
-
-
-Exact = Callable[[Sequence[str]], Mapping[str, Array]]
-Alone = Callable[[Sequence[str], bool], Mapping[str, Array]]
+    return nearest
 
 
 def compared(
@@ -326,21 +373,29 @@ def compared(
     exact: Exact | None = None,
     alone: Alone | None = None,
     rounded: Collection[str] = (),
+    faithful: Faithful = lambda _: True,
+    notes: Notes | None = None,
     *,
     bent: bool = False,
+    by_model: bool = False,
 ) -> Report[Match]:
     """A report over what `actual` has of a Plan's computed values, with its precision's tolerance.
 
     `complete` are the references where `expected` has but samples of them. `exact` gives keys in
-    float64, as many as it can; it is asked only for what fails in float32. `alone` gives keys
-    out of what `actual` has before them, in float64 or, as its second argument says, in float32; it
-    is asked for what fails then, for float32 where float64 fails, too.
+    float64, as many as it can; it is asked only for what fails in float32. It runs the model itself
+    if `by_model`, else the Graph that was loaded. `alone` gives keys of what `actual` has before
+    them, in float64 or, as its second argument says, in float32; it is asked for what fails then,
+    for float32 where float64 fails, too. Nothing that follows from the Graph clears a layer that
+    isn't `faithful` to the model there. `notes` are the reference's: rows that it computes
+    otherwise in a second equal call are not ok, and those that it cannot compute are left out.
     `rounded` are keys that follow from numbers which the model itself rounds to float16, and have
     its tolerance. `bent` says that `expected` are the values with bends replayed.
     """
+    notes = notes or Notes()
+    changes = notes.changes
     rtol = RTOL[plan.precision]
     rounded = {key for key in plan.computed if key in rounded and RTOL["float16"] > rtol}
-    keys = [key for key in plan.computed if key in actual]
+    keys = [key for key in plan.computed if key in actual and key not in notes.unable]
     most = {key: _largest(complete[key]) for key in keys} if complete else {}
     rows = [
         match(
@@ -352,16 +407,23 @@ def compared(
         )
         for key in keys
     ]
-    failed = [r.layer for r in rows if not r.ok and expected[r.layer].dtype.kind == "f"]
+    failed = [
+        r.layer
+        for r in rows
+        if not r.ok and r.layer not in changes and expected[r.layer].dtype.kind == "f"
+    ]
+    advice = ""
+    faithful = cache(faithful)
     if failed and exact is not None and plan.precision == "float32":
         true = exact(failed)
-        rows = [
-            judged(r, actual[r.layer], expected[r.layer], true[r.layer], most.get(r.layer))
-            if not r.ok and r.layer in true
-            else r
-            for r in rows
-        ]
-    advice = ""
+        for number, row in enumerate(rows):
+            if row.ok or row.layer not in true or row.layer in changes:
+                continue
+            three = actual[row.layer], expected[row.layer], true[row.layer]
+            rows[number] = judged(row, *three, most.get(row.layer))
+            if rows[number].ok and not by_model and not faithful(row.layer):
+                rows[number] = replace(rows[number], ok=False)
+                advice = advice or UNFAITHFUL.format(layer=row.layer)
     if failed and alone is not None and plan.precision == "float32":
         for number, row in enumerate(rows):
             if row.ok:
@@ -369,9 +431,14 @@ def compared(
             # One at a time: onnx.reference is slow, and the first wrong layer ends it.
             own: list[Array] = []
             for wide in (True, False):
-                if not rows[number].ok and row.layer in (given := alone([row.layer], wide)):
+                if row.layer in changes or rows[number].ok:
+                    continue
+                if row.layer in (given := alone([row.layer], wide)):
                     own.append(given[row.layer])
-                    rows[number] = judged_alone(row, actual[row.layer], *own)
+                    rows[number] = judged_alone(rows[number], actual[row.layer], *own)
+            if own and rows[number].ok and not faithful(row.layer):
+                rows[number] = replace(rows[number], ok=False)
+                advice = advice or UNFAITHFUL.format(layer=row.layer)
             if not own and not {*plan.computed} >= {layer.name for layer in plan.layers}:
                 advice = UNKEPT
             if not rows[number].ok:
@@ -390,6 +457,12 @@ def compared(
     )
     if rounded:
         within = f" (what follows from float16 within {RTOL['float16']:g} of a layer's largest)"
+    if changes:
+        for number, row in enumerate(rows):
+            if row.layer in changes:
+                rows[number] = replace(row, ok=False, repeated=changes[row.layer])
+        if wrong := [row for row in rows if row.repeated is not None]:
+            advice = CALLS_DIFFER.format(layer=wrong[0].layer, change=wrong[0].repeated)
     layers = frozenset(layer.name for layer in plan.layers)
     two = bool(plan.header.comparison.pairs)
     replayed = ", bends replayed" if bent else ""
@@ -406,7 +479,8 @@ def compared(
             f"the numbers of {beyond} leave 16 bits (up to {_largest(true[beyond]):.3g}, and "
             f"float16 ends at 65504): {holds}"
         )
-    return Report(tuple(rows), subject, layers, two, advice, beyond=beyond)
+    unable = tuple((key, notes.unable[key]) for key in plan.computed if key in notes.unable)
+    return Report(tuple(rows), subject, layers, two, advice, beyond=beyond, unable=unable)
 
 
 def _beyond_16_bits(rows: Sequence[Match], true: Mapping[str, Array]) -> str:

@@ -101,19 +101,15 @@ def training_mode(model: Any) -> TrainingMode:
 
 def _of_file(model: Any) -> TrainingMode:
     import numpy as np
-    import onnx
     from onnx import numpy_helper
 
     from nbglcnn.load import checked_model
-    from nbglcnn.load.onnx.file import read_model
+    from nbglcnn.load.onnx.file import inlined, read_model
 
     proto, _, folder = read_model(checked_model(model))
     if not any(node.op_type == "Dropout" for node in proto.graph.node):
         return TrainingMode(model)
-    if folder is not None:
-        onnx.load_external_data_for_model(proto, folder)
-    own = onnx.ModelProto()
-    own.CopyFrom(proto)
+    own = inlined(proto, folder)
     dropouts: dict[str, Dropout] = {}
     taken = {name for node in own.graph.node for name in (*node.input, *node.output)}
     for node in own.graph.node:

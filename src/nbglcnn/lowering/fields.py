@@ -89,6 +89,10 @@ class ReceptiveFields:
         places = self.places[name]
         return tuple(axis in places for axis in range(len(self._graph.shape(name))))
 
+    def linked(self, name: str) -> Sequence[Linked | None]:
+        """How a value is linked to each input of the node that gives it."""
+        return self._links[name]
+
     def links(self, node: Node, name: str) -> Iterable[tuple[str, Linked]]:
         """The values that a node reads for one of its outputs, and their links."""
         for source, linked in zip(node.inputs, self._links[name], strict=True):

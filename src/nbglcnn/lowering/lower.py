@@ -13,6 +13,7 @@ from nbglcnn.errors import InputError, unknown
 from nbglcnn.graph import Graph, Key, Node, checked_observe
 from nbglcnn.layout import NCHW, Layout, batch_of, nchw_of
 from nbglcnn.lowering.builder import FLATTEN, FLATTEN_STRIPS, Builder, Tensor, flat_width
+from nbglcnn.lowering.examples import Examples
 from nbglcnn.lowering.fields import ReceptiveFields
 from nbglcnn.lowering.forms import Forms
 from nbglcnn.lowering.fusion import fuse, has_spread
@@ -29,7 +30,7 @@ from nbglcnn.lowering.sections import (
     section_of,
     shared_textures,
 )
-from nbglcnn.lowering.shapes import infer_shapes
+from nbglcnn.lowering.shapes import infer_shapes, layer_name
 from nbglcnn.lowering.weights import INSIDE, kernel_cut, packed
 from nbglcnn.ops import READ_THROUGH, RECORDS
 from nbglcnn.picture_layout import picture_layout
@@ -107,15 +108,26 @@ def lower(
     for section in section_names(graph):
         _lower_section(b, section, nodes, layer_of, watched)
     b.enter_reads()
-    names = {k.value: k.name for k in graph.keys if k.kind in ("input", "training")}
-    forms = Forms(graph, reaches, planes(graph), names)
+    own = {k.value: k.name for k in graph.keys if k.kind in ("input", "training")}
+    forms = Forms(graph, reaches, planes(graph), own)
     kinds = forms, Limits(graph)
-    pictured = (_pictured(b, *kinds, k, rows[k.name], batches[k.kind == "training"]) for k in keys)
+    pictured = [_pictured(b, *kinds, k, rows[k.name], batches[k.kind == "training"]) for k in keys]
+    examples = Examples(graph, reaches, batches[0])
+    names = {name: layers[number].name for name, number in layer_of.items()}
+    pictured = [_by_example(examples, k, v, names) for k, v in zip(keys, pictured, strict=True)]
     values = edited_alike([editable(b, keys[k], k, one) for k, one in enumerate(pictured)])
     parameters = [] if observe == "outputs" else _parameters(b, layers)
     settle_formats(b)
     rest = parameters, layers, batches[0], (reaches.table, forms.table)
     return _finish(b, graph, observe, precision, inputs, values, *rest)
+
+
+def _by_example(examples: Examples, key: Key, value: p.Value, layers: Mapping[str, str]) -> p.Value:
+    """The value with what it follows from; `layers` are the names of nodes' layers."""
+    node = examples.mixing(key.value)
+    mixed = "" if node is None else layers.get(node.name, layer_name(node))
+    by_example = examples.is_by_example(key.value)
+    return msgspec.structs.replace(value, by_example=by_example, mixed=mixed)
 
 
 def _from_python(

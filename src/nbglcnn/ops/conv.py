@@ -27,7 +27,7 @@ from nbglcnn.ops.operator import (
 from nbglcnn.ops.pointwise import IDENTITY, activation_of
 from nbglcnn.ops.reach import windowed
 from nbglcnn.ops.strided import gather, whole
-from nbglcnn.ops.window import SLOTS, Window, sliding, transposed, window_problem
+from nbglcnn.ops.window import SLOTS, Window, left_out, sliding, transposed, window_problem
 from nbglcnn.plan import Recipe
 
 
@@ -384,6 +384,8 @@ def _conv_problem(facts: Facts, node: Node) -> str | None:
     turns = 4 * rounds(*w[2:], each_in) if apart else rounds(*w[2:], 1, 1)
     if problem := too_long(turns):
         return f"a kernel of {w[2:]}: {problem}"
+    if node.op == "Conv" and (problem := left_out(facts, node, w[2:])):
+        return problem
     rule = transposed if node.op == "ConvTranspose" else sliding
     if min(rule(facts, node, w[2:]).output) < 1:
         return f"an input of {x[2:]} is smaller than its kernel {w[2:]}"

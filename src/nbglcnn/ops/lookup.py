@@ -232,6 +232,14 @@ def _wrapped(indices: Array, length: int) -> list[tuple[int]]:
     return [(int(i) % length,) for i in indices.reshape(-1)]
 
 
+def _elements_reach(facts: Facts, node: Node, position: int) -> list[Linked | None]:
+    """Anything along the axis, at the same place along the others; and one index."""
+    (source, indices), axis = map(facts.shape, node.inputs), axis_of(facts, node, 0)
+    data = tuple(None if k == axis else same(k) for k in range(len(source)))
+    choosing = tuple(same(k) for k in range(len(indices)))
+    return [Linked(indices, source, data), Linked(indices, indices, choosing)]
+
+
 def _gather_nd_reach(facts: Facts, node: Node, position: int) -> Sequence[Linked | None]:
     """Exact where each column of known indices varies along neighbouring axes of its own."""
     known = facts.constant(node.inputs[1])
@@ -277,7 +285,7 @@ OPERATORS = [
              formula=None, bounds=None, short=None, shape_inputs=(), gradient=gradients.gather_nd),
     Operator("GatherElements", "Chooses elements along an axis by indices; one outside is NaN.",
              _indices_shape, _draw_elements, {"axis": anything}, _elements_problem,
-             role="head", reach=everything, explains="chosen",
+             role="head", reach=_elements_reach, explains="chosen",
              formula=None, bounds=None, short=None, shape_inputs=(),
              gradient=gradients.gather_elements),
 ]  # fmt: skip

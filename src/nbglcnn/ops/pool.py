@@ -26,7 +26,7 @@ from nbglcnn.ops.operator import (
 from nbglcnn.ops.pool_indices import draw_indices
 from nbglcnn.ops.reach import mixing, windowed
 from nbglcnn.ops.reduce import KINDS, Kind, reduce_frame
-from nbglcnn.ops.window import SLOTS, Window, sliding, window_problem
+from nbglcnn.ops.window import SLOTS, Window, left_out, sliding, window_problem
 from nbglcnn.plan import Explains
 
 POOL = Kernel("pool", shader("depth.glsl") + shader("pool.glsl"), pixel=False,
@@ -47,6 +47,10 @@ def _shapes(facts: Facts, node: Node) -> Sequence[Shape]:
 def _problem(facts: Facts, node: Node) -> str | None:
     shape = facts.shape(node.inputs[0])
     if problem := window_problem(facts, node, integers(node, "kernel_shape", ())):
+        return problem
+    if node.op != "MaxPool" and (  # of that ONNX Runtime runs none that leaves pixels out
+        problem := left_out(facts, node, integers(node, "kernel_shape", ()))
+    ):
         return problem
     if min(integers(node, "pads", (0,))) < 0:
         return f"pads={integers(node, 'pads', ())}; negative ones are not supported"

@@ -22,7 +22,7 @@ from nbglcnn.ops.operator import (
     same_shape,
     text,
 )
-from nbglcnn.ops.reach import Linked, everything, local
+from nbglcnn.ops.reach import Linked, local, same, unlinked
 from nbglcnn.ops.strided import PLACES, by_element, whole
 from nbglcnn.plan import Recipe
 
@@ -144,20 +144,35 @@ def _in_parts(
         data = written
 
 
-def _written(facts: Facts, node: Node, position: int) -> list[Linked | None]:
-    """What stood at the same place before, or any of the updates."""
-    return [local(facts, node, position)[0], *everything(facts, node, position)[1:]]
+def _along_axis(facts: Facts, node: Node, position: int) -> list[Linked | None]:
+    """What stood at the same place before, or any of the updates along the axis."""
+    shape, axis = facts.shape(node.outputs[position]), axis_of(facts, node, 0)
+    links = tuple(None if k == axis else same(k) for k in range(len(shape)))
+    updates = [Linked(shape, facts.shape(name), links) for name in node.inputs[1:]]
+    return [local(facts, node, position)[0], *updates]
+
+
+def _in_slices(facts: Facts, node: Node, position: int) -> list[Linked | None]:
+    """What stood at the same place before, or the same place of any of the updates' slices."""
+    shape, rows, updates = facts.shape(node.outputs[position]), *map(facts.shape, node.inputs[1:])
+    chosen, listed = rows[-1], len(rows) - 1
+    inside = [same(chosen + k) for k in range(len(updates) - listed)]
+    return [
+        local(facts, node, position)[0],
+        unlinked(facts, node, position, node.inputs[1]),
+        Linked(shape, updates, (*[None] * listed, *inside)),
+    ]
 
 
 OPERATORS = [
     Operator("ScatterElements", "Writes updates to places along an axis, one for each index.",
              same_shape, _elements, {"axis": anything, "reduction": only(*JOINS)},
-             _elements_problem, role="head", reach=_written,
+             _elements_problem, role="head", reach=_along_axis,
              explains="nothing", formula=None, bounds=None, short=None, shape_inputs=(),
              gradient=gradients.scatter),
     Operator("ScatterND", "Writes updates to slices that rows of indices name.",
              same_shape, _slices, {"reduction": only(*JOINS)}, _slices_problem,
-             role="head", reach=_written,
+             role="head", reach=_in_slices,
              explains="nothing", formula=None, bounds=None, short=None, shape_inputs=(),
              gradient=gradients.scatter),
 ]  # fmt: skip

@@ -21,7 +21,7 @@ from nbglcnn.ops.operator import (
     integers,
     text,
 )
-from nbglcnn.ops.reach import everything
+from nbglcnn.ops.reach import Linked, everything, same
 from nbglcnn.ops.strided import PLACES, by_element
 from nbglcnn.ops.window import three, window_problem
 
@@ -103,6 +103,17 @@ def _pooled(graph: Graph, node: Node) -> bool:
     return False
 
 
+def _reach(facts: Facts, node: Node, position: int) -> Sequence[Linked | None]:
+    """Anywhere in the same map where the indices are a MaxPool's, else anywhere."""
+    found = everything(facts, node, position)
+    if not (isinstance(facts, Graph) and _pooled(facts, node)):
+        return found
+    shape = facts.shape(node.outputs[position])
+    sources = [facts.shape(name) for name in node.inputs[:2]]
+    own = [Linked(shape, one, (same(0), same(1), *[None] * (len(one) - 2))) for one in sources]
+    return [*own, *found[2:]]
+
+
 def _draw(b: Builder, node: Node) -> None:
     x, indices = b.tensor(node.inputs[0]), b.tensor(node.inputs[1])
     kernel, strides, pads = _attributes(b, node)
@@ -127,7 +138,7 @@ def _draw(b: Builder, node: Node) -> None:
 OPERATORS = [
     Operator("MaxUnpool", "Puts the largest elements of a MaxPool's windows back, zeros around.",
              _shapes, _draw, {"kernel_shape": anything, "pads": anything, "strides": anything},
-             _problem, role="resamples", reach=everything,
+             _problem, role="resamples", reach=_reach,
              explains="nothing", formula=None, bounds=None, short=None, shape_inputs=(2,),
              gradient=gradients.unpooled(_counted)),
 ]  # fmt: skip

@@ -143,3 +143,24 @@ def window_problem(facts: Facts, node: Node, kernel: Shape) -> str | None:
     if len(integers(node, "pads", (0,) * 2 * rank)) != 2 * rank:
         return f"pads={integers(node, 'pads', ())}; expected {2 * rank} numbers"
     return None
+
+
+def left_out(facts: Facts, node: Node, kernel: Shape) -> str | None:
+    """Why a kernel that is smaller than its stride cannot be padded automatically, or None.
+
+    Its windows leave pixels out. TensorFlow begins at the first one, ONNX Runtime cuts some off
+    before it, by rules that ONNX doesn't have: of one pixel none, of two none of a convolution's.
+    """
+    mode = text(node, "auto_pad", "NOTSET")
+    if not mode.startswith("SAME"):
+        return None
+    spatial, rank = facts.shape(node.inputs[0])[2:], len(facts.shape(node.inputs[0])) - 2
+    strides, dilations = (integers(node, n, (1,) * rank) for n in ("strides", "dilations"))
+    for n, s, d, k in zip(spatial, strides, dilations, kernel, strict=True):
+        out = n - (-(-n // s) - 1) * s - d * (k - 1) - 1
+        if out > (2 if node.op == "Conv" else 1):
+            return (
+                f"auto_pad={mode} with a kernel of {k} and a stride of {s} over {n} pixels leaves "
+                f"{out} of them out, and engines differ in which: give pads in its place"
+            )
+    return None

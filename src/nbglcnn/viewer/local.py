@@ -15,6 +15,7 @@ from nbglcnn.errors import DeviceError, OpenGLUnavailable
 from nbglcnn.graph import Array, Graph
 from nbglcnn.plan import Patch, Plan
 from nbglcnn.reference import engine, exact, from_cache, quick_reference, reference
+from nbglcnn.report import Notes
 from nbglcnn.session import Session
 from nbglcnn.session_edits import check_texts
 
@@ -139,13 +140,19 @@ class Local:
         return f"OpenGL: {self._session.renderer}" if self._session is not None else ""
 
     def reference(
-        self, graph: Graph, arrays: Sequence[Array], bends: Bending = NONE
+        self,
+        graph: Graph,
+        arrays: Sequence[Array],
+        bends: Bending = NONE,
+        notes: Notes | None = None,
     ) -> tuple[dict[str, Array], str]:
         """What the model's own framework makes of the inputs, and that framework's name.
 
-        With `bends` replayed; InputError where that cannot be.
+        With `bends` replayed; InputError where that cannot be. `notes` receive what becomes known
+        of the framework meanwhile.
         """
-        return reference(self.model, graph, arrays, bends=bends), engine(self.model)
+        found = reference(self.model, graph, arrays, bends=bends, notes=notes)
+        return found, (notes and notes.engine) or engine(self.model)
 
     def exact(
         self,

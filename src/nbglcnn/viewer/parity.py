@@ -28,8 +28,8 @@ from nbglcnn.edits.replay import Bending, bending, check_replayed, jumps
 from nbglcnn.errors import DeviceError, InputError
 from nbglcnn.graph import Array, Graph
 from nbglcnn.plan import Float32, Plan, Value
-from nbglcnn.reference import layer_alone
-from nbglcnn.report import Match, Report, compared
+from nbglcnn.reference import is_faithful, layer_alone
+from nbglcnn.report import Match, Notes, Report, compared
 from nbglcnn.viewer.connection import Connection, Page
 from nbglcnn.viewer.network import Network
 from nbglcnn.viewer.protocol import Probe, Probed, Verified
@@ -49,7 +49,7 @@ REST = 1.0  # seconds without a change before what is bent is looked at
 PLAIN = "; with plain kernels, since the fast ones computed wrong numbers"
 
 Band = tuple[int, int, int]
-Reference = Callable[[Graph, Sequence[Array], Bending], tuple[dict[str, Array], str]]
+Reference = Callable[[Graph, Sequence[Array], Bending, Notes], tuple[dict[str, Array], str]]
 Exact = Callable[[Graph, Sequence[Array], Sequence[str], Bending], Mapping[str, Array]]
 Arrays = Mapping[str, Array]
 Apart = Sequence[tuple[str, int, int]]  # as in Probed
@@ -255,7 +255,8 @@ class ParityCheck:
         words: str,
         apart: Apart,
     ) -> Verdict:
-        expected, framework = self._reference(graph, arrays, bends)
+        notes = Notes()
+        expected, framework = self._reference(graph, arrays, bends, notes)
         found = split(plan, samples)
         if found is None:
             return Verdict(None, problem=f"the page sent {len(samples)} numbers")
@@ -271,7 +272,17 @@ class ParityCheck:
         subject = f"{framework} on {page.renderer}"
         known = sampled(expected, bands)
         report = compared(
-            plan, found, known, subject, expected, exact, rounded=graph.rounded(), bent=bool(bends)
+            plan,
+            found,
+            known,
+            subject,
+            expected,
+            exact,
+            rounded=graph.rounded(),
+            faithful=partial(is_faithful, graph, expected, bends),
+            notes=notes,
+            bent=bool(bends),
+            by_model=graph.source == "torch",
         )
         report = with_apart(report, apart, expected)
         if not report.ok and any(jumps(edit) for some in bends.edits.values() for edit in some):
@@ -282,7 +293,9 @@ class ParityCheck:
         wrong = (
             not bends
             and not report.beyond
-            and any(not row.ok and row.relative > bound for row in report.rows)
+            and any(
+                not row.ok and row.repeated is None and row.relative > bound for row in report.rows
+            )
         )
         return Verdict(report, framework, wrong=wrong, edits=words)
 
@@ -397,7 +410,8 @@ def verify(
     own = {**network.inputs, **dict(zip(fed, answer.fed, strict=True))}
     arrays = [own[record.key] for record in plan.inputs]
     bends = bending(plan, edits, injected, found)
-    expected, framework = network.local.reference(graph, arrays, bends)
+    notes = Notes()
+    expected, framework = network.local.reference(graph, arrays, bends, notes)
     report = compared(
         plan,
         found,
@@ -406,7 +420,10 @@ def verify(
         exact=partial(network.local.exact, graph, arrays, bends=bends),
         alone=partial(layer_alone, graph, found, bends=bends),
         rounded=graph.rounded(),
+        faithful=partial(is_faithful, graph, expected, bends),
+        notes=notes,
         bent=bool(active(network.edits)),  # a latent's code is no bend
+        by_model=graph.source == "torch",
     )
     return with_apart(report, apart_in(plan, arrays, found), expected), framework
 

@@ -222,6 +222,11 @@ class Sourced(Fed, anywidget.AnyWidget):
         """Make the network one of one example, whose input can be read."""
         network = self.network
         if (batch := network.plan.header.batch) > 1:
+            if mixed := next(filter(None, (value.mixed for value in network.plan.values)), ""):
+                raise InputError(
+                    f"a source gives one example at a time, but {mixed!r} computes across the "
+                    f"examples of a batch, {batch} of them here: give batches as viewer.input"
+                )
             network.take_first()
             self._store.take_first(batch)
             self.example = 0

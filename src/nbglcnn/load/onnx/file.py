@@ -7,6 +7,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +55,20 @@ CHECKPOINT = (
 )
 
 
-def read_model(source: Any) -> tuple[ModelProto, str, str | None]:
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """Where a model's external data must lie: beside the model's file.
+
+    `real` is the folder of the file itself where the model's path is a link, else empty. Then its
+    data may be links too, to plain files in that one folder: so is Hugging Face's cache, with links
+    in `snapshots/<revision>` to files in `blobs`.
+    """
+
+    path: str
+    real: str = ""
+
+
+def read_model(source: Any) -> tuple[ModelProto, str, Folder | None]:
     """The parsed model, a name for it, and the folder that its external data must lie in."""
     import onnx
 
@@ -72,7 +86,28 @@ def read_model(source: Any) -> tuple[ModelProto, str, str | None]:
         raise ModelError(f"there is no file {shown(os.fsdecode(source))}{_advice(source)}")
     if Path(path).suffix.lower() in PICKLES:
         raise ModelError(f"{name} is not an ONNX file. {CHECKPOINT}")
-    return parse(_read(path), name), Path(path).stem, os.path.dirname(path)
+    real = os.path.dirname(os.path.realpath(path)) if os.path.islink(path) else ""
+    return parse(_read(path), name), Path(path).stem, Folder(os.path.dirname(path), real)
+
+
+def inlined(model: ModelProto, folder: Folder | None) -> ModelProto:
+    """A copy of a model with its external data inside, checked as `tensor_array` checks it."""
+    import onnx
+
+    own = onnx.ModelProto()
+    own.CopyFrom(model)
+    tensors = [(tensor, tensor.name) for tensor in own.graph.initializer]
+    for node in own.graph.node:
+        tensors += [(one.t, node.output[0]) for one in node.attribute if one.HasField("t")]
+    for tensor, name in tensors:
+        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+            array = tensor_array(tensor, name, folder)
+            itemsize = np.dtype(_STORED[tensor.data_type][1]).itemsize
+            raw = _external(tensor, f"tensor {shown(name)}", folder, array.size * itemsize)
+            tensor.ClearField("external_data")
+            tensor.data_location = onnx.TensorProto.DEFAULT
+            tensor.raw_data = raw
+    return own
 
 
 def _advice(source: Any) -> str:
@@ -160,7 +195,7 @@ def _is_text(message: Any) -> bool:
     return True
 
 
-def tensor_array(tensor: TensorProto, name: str, folder: str | None) -> Array:
+def tensor_array(tensor: TensorProto, name: str, folder: Folder | None) -> Array:
     """A tensor's numbers, after its shape, its type and the number of its bytes were checked."""
     import onnx
 
@@ -220,8 +255,8 @@ _STORED: dict[int, tuple[str, str]] = {
 }
 
 
-def _external(tensor: TensorProto, what: str, folder: str | None, needed: int) -> bytes:
-    """Bytes beside the model's file: in its folder, no links, exactly as many as are needed."""
+def _external(tensor: TensorProto, what: str, folder: Folder | None, needed: int) -> bytes:
+    """Bytes beside the model's file, exactly as many as are needed; see `_beside` for links."""
     entries: dict[str, str] = {}
     for entry in tensor.external_data:
         if entry.key not in KEYS or entry.key in entries:
@@ -261,8 +296,12 @@ def _external(tensor: TensorProto, what: str, folder: str | None, needed: int) -
 
 
 @contextmanager
-def _beside(folder: str, location: str, what: str) -> Iterator[int]:
-    """The file opened without following any link, from the model's folder downwards."""
+def _beside(folder: Folder, location: str, what: str) -> Iterator[int]:
+    """The file opened without following any link, from the model's folder downwards.
+
+    Where the model's own path is a link, a link to a file in the folder of the model's own is
+    opened there.
+    """
     parts = location.split("/")
     bad = not location or "\0" in location or "\\" in location or ":" in location
     if bad or any(part in ("", ".", "..") for part in parts):
@@ -275,15 +314,23 @@ def _beside(folder: str, location: str, what: str) -> Iterator[int]:
     opened: list[int] = []
     try:
         if os.open in os.supports_dir_fd:
-            opened.append(os.open(folder, os.O_RDONLY))
-            for part in parts:
+            opened.append(os.open(folder.path, os.O_RDONLY))
+            for part in parts[:-1]:
                 opened.append(os.open(part, flags, dir_fd=opened[-1]))
+            if blob := _blob(folder, location):
+                opened.append(os.open(folder.real, os.O_RDONLY))
+                parts = [blob]
+            opened.append(os.open(parts[-1], flags, dir_fd=opened[-1]))
         else:
-            path = folder
-            for part in parts:
+            path = folder.path
+            for part in parts[:-1]:
                 path = os.path.join(path, part)
                 if os.path.islink(path):
                     raise ModelError(f"{what}: {shown(location)} is a link; {COPY}")
+            blob = _blob(folder, location)
+            path = os.path.join(folder.real, blob) if blob else os.path.join(path, parts[-1])
+            if os.path.islink(path):
+                raise ModelError(f"{what}: {shown(location)} is a link; {COPY}")
             opened.append(os.open(path, flags))
         found = os.fstat(opened[-1])
         if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
@@ -298,3 +345,12 @@ def _beside(folder: str, location: str, what: str) -> Iterator[int]:
     finally:
         for handle in opened:
             os.close(handle)
+
+
+def _blob(folder: Folder, location: str) -> str:
+    """The name of the file that a link to external data leads to, beside the model's own file."""
+    path = os.path.join(folder.path, *location.split("/"))
+    if not folder.real or not os.path.islink(path):
+        return ""
+    real, name = os.path.split(os.path.realpath(path))
+    return name if real == folder.real else ""

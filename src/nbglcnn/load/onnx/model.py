@@ -23,7 +23,7 @@ from nbglcnn.load.bounds import checked_shape, shown
 from nbglcnn.load.draft import FLOAT32, OPSET, WIDE, Draft, Unknown, label
 from nbglcnn.load.noise import chosen, with_noise
 from nbglcnn.load.onnx.branches import Guarded, unbranched
-from nbglcnn.load.onnx.file import read_model, tensor_array
+from nbglcnn.load.onnx.file import Folder, read_model, tensor_array
 from nbglcnn.load.onnx.functions import domain_of, inlined
 from nbglcnn.load.onnx.microsoft import KNOWN, MICROSOFT, translated
 from nbglcnn.load.passes.finish import finish
@@ -81,7 +81,7 @@ def load_partly(source: Any, x: Any, given: Given) -> Part:
 
 
 def _loaded(
-    draft: Draft, model: ModelProto, folder: str | None, x: Any
+    draft: Draft, model: ModelProto, folder: Folder | None, x: Any
 ) -> tuple[Graph, tuple[Array, ...]]:
     names = _Names()
     _constants(draft, model, names, folder)
@@ -149,7 +149,7 @@ class _Names(dict[str, str]):
         return kept
 
 
-def _constants(draft: Draft, model: ModelProto, names: _Names, folder: str | None) -> None:
+def _constants(draft: Draft, model: ModelProto, names: _Names, folder: Folder | None) -> None:
     if model.graph.sparse_initializer:
         raise UnsupportedModel("sparse initializers are not supported; store them as dense tensors")
     for tensor in model.graph.initializer:
@@ -270,7 +270,7 @@ def _read_inputs(source: Any) -> tuple[list[Spec], list[str]]:
     return _input_specs(draft, model, names)
 
 
-def _nodes(draft: Draft, model: ModelProto, names: _Names, folder: str | None) -> set[str]:
+def _nodes(draft: Draft, model: ModelProto, names: _Names, folder: Folder | None) -> set[str]:
     """Checked nodes into the Draft; gives the names of all values."""
     produced = {*draft.constants, *draft.inputs}
     newest = _newest()
@@ -307,7 +307,7 @@ def _nodes(draft: Draft, model: ModelProto, names: _Names, folder: str | None) -
 
 
 def _left_to_python(
-    draft: Draft, node: Node, proto: NodeProto, version: int, folder: str | None
+    draft: Draft, node: Node, proto: NodeProto, version: int, folder: Folder | None
 ) -> list[tuple[Node, int]]:
     """The node as one that Python computes, where all of its outputs are given."""
     outputs = list(filter(None, node.outputs))
@@ -325,7 +325,9 @@ def _left_to_python(
     return [(replace(node, op=OWN, domain="", python=python), OPSET)]
 
 
-def _read(node: Node, proto: NodeProto, version: int, folder: str | None) -> list[tuple[Node, int]]:
+def _read(
+    node: Node, proto: NodeProto, version: int, folder: Folder | None
+) -> list[tuple[Node, int]]:
     """A checked node with its attributes, or the nodes that it stands for; their operator sets."""
     # Also of a node that is left to ONNX Runtime: no tensor in it may be in another file.
     given = {a.name: _attribute(node, a, folder) for a in proto.attribute} if node.domain else {}
@@ -400,7 +402,7 @@ def _check(node: Node, proto: NodeProto, version: int) -> None:
             raise ModelError(f"{label(node)}: attribute {name} is missing")
 
 
-def _attribute(node: Node, attribute: AttributeProto, folder: str | None) -> Attribute:
+def _attribute(node: Node, attribute: AttributeProto, folder: Folder | None) -> Attribute:
     kind = attribute.type
     if kind == attribute.INT:
         return int(attribute.i)

@@ -94,6 +94,8 @@ def _cumulative_sum(node: Node, state: State) -> list[Node]:
 
     if integer(node, "exclusive", 0):
         value = moved(value, min(1, shape[axis]))
+    if shape[axis] == 1:  # nothing to add here, but it sums the axis: of a larger batch, examples
+        value = steps("ReduceSum", value, steps.constant([axis]), keepdims=1)
     by = 1
     while by < shape[axis]:
         value, by = steps("Add", value, moved(value, by)), by * 2

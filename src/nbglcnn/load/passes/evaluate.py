@@ -18,6 +18,8 @@ from nbglcnn.load.passes.algebra import DOMAIN, computed
 from nbglcnn.load.passes.infer import element_type, to_proto, version_of
 from nbglcnn.load.passes.pools import ADAPTIVE, pooled
 
+# Inputs that are lists of numbers: onnx.reference takes no single number for one.
+LISTS = {"Squeeze": 1, "Unsqueeze": 1, "Reshape": 1, "Slice": 1, "Expand": 1, "Tile": 1}
 POOL = ("auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "storage_order", "strides")
 
 
@@ -70,9 +72,20 @@ def _results(node: Node, inputs: Sequence[Array | None]) -> Sequence[Any]:
     if node.op == "Pad" and first is not None and inputs[1] is not None and (inputs[1] < 0).any():
         first, pads, axes = _cropped(first, inputs[1], inputs[3] if len(inputs) > 3 else None)
         inputs = [first, pads, *inputs[2:3], *([axes] if axes is not None else [])]
+    lists = range(LISTS.get(node.op, len(inputs)), len(inputs))
+    inputs = [
+        np.atleast_1d(array)
+        if array is not None and (k in lists or (node.op == "Pad" and k in (1, 3)))
+        else array
+        for k, array in enumerate(inputs)
+    ]
+    if node.op == "ConvTranspose" and (result := _spread(node, inputs)) is not None:
+        return [result]
     is_wide = first is not None and first.dtype == np.float64
     if node.op == "Conv" and is_wide and (result := _convolved(node, inputs)) is not None:
         return [result]
+    if node.op == "MaxPool" and first is not None:
+        node = _with_pads(node, first.shape[2:])
     from onnx.reference import ReferenceEvaluator
 
     implementation, proto = _implementation(node.op, version_of(node)), to_proto(node)
@@ -123,6 +136,69 @@ def _convolved(node: Node, inputs: Sequence[Array | None]) -> Array | None:
             groups=integer(node, "group", 1),
         ).numpy()
     return result
+
+
+def _spread(node: Node, inputs: Sequence[Array | None]) -> Array | None:
+    """ConvTranspose by PyTorch where output_padding isn't below the stride; else None.
+
+    Neither ONNX Runtime nor onnx.reference, nor PyTorch by itself, computes that.
+    """
+    import torch
+    from torch.nn import functional
+
+    x, weight, bias = (*inputs, None)[:3]
+    assert x is not None and weight is not None
+    rank = weight.ndim - 2
+
+    def integers(name: str, default: int, count: int) -> list[int]:
+        return [int(n) for n in numbers(node, name) or (default,) * count]
+
+    strides, extra = integers("strides", 1, rank), integers("output_padding", 0, rank)
+    auto_pad = node.attributes.get("auto_pad", "NOTSET")
+    if all(more < stride for more, stride in zip(extra, strides, strict=True)) or not (
+        auto_pad in ("NOTSET", b"NOTSET") and 1 <= rank <= 3 and not numbers(node, "output_shape")
+    ):
+        return None
+    pads = integers("pads", 0, 2 * rank)
+    cut = [n for k in reversed(range(rank)) for n in (-pads[k], extra[k] - pads[rank + k])]
+    runs: Any = (
+        functional.conv_transpose1d,
+        functional.conv_transpose2d,
+        functional.conv_transpose3d,
+    )
+    with torch.inference_mode():
+        full = runs[rank - 1](
+            torch.tensor(x),
+            torch.tensor(weight),
+            stride=strides,
+            dilation=integers("dilations", 1, rank),
+            groups=integer(node, "group", 1),
+        )
+        result: Array = functional.pad(full, cut).numpy()
+    return result if bias is None else result + bias.reshape(-1, *[1] * rank)
+
+
+def _with_pads(node: Node, spatial: Sequence[int]) -> Node:
+    """A pool with the pads that auto_pad stands for: onnx.reference takes negative ones for some.
+
+    There are such where a kernel is smaller than its stride.
+    """
+    mode = node.attributes.get("auto_pad", "NOTSET")
+    mode = mode.decode() if isinstance(mode, bytes) else mode
+    if mode not in ("SAME_UPPER", "SAME_LOWER"):
+        return node
+    rank = len(spatial)
+    kernel, strides, dilations = (
+        [int(n) for n in numbers(node, name) or (1,) * rank]
+        for name in ("kernel_shape", "strides", "dilations")
+    )
+    totals = [
+        max(0, (-(-n // s) - 1) * s + d * (k - 1) + 1 - n)
+        for n, s, d, k in zip(spatial, strides, dilations, kernel, strict=True)
+    ]
+    less, more = [t // 2 for t in totals], [t - t // 2 for t in totals]
+    pads = (*less, *more) if mode == "SAME_UPPER" else (*more, *less)
+    return replace(node, attributes={**node.attributes, "auto_pad": "NOTSET", "pads": pads})
 
 
 def _gathered(x: Array, indices: Array, axis: int) -> Array:

@@ -67,7 +67,8 @@ class Record:
 class Seen:
     """What hooks saw: all calls' tensors, the tree of calls, and what of it can't be relied on.
 
-    `again` says, where the model was called a second time, that it gave the same outputs; `others`
+    `again` says, where the model was called a second time, that it gave the same outputs; `second`
+    are that call's tensors and tree, None where there was none or it failed. `others` is
     what it gave besides tensors and None, each with what picks it; `given` and `hidden` are as the
     Record has them. `drew` says that random numbers were drawn, and that nobody knows which.
     """
@@ -75,6 +76,7 @@ class Seen:
     arrays: list[Array]
     root: Call
     again: bool = True
+    second: tuple[list[Array], Call] | None = None
     others: Sequence[tuple[str, Any]] = ()
     given: Mapping[str, Any] = field(default_factory=dict)
     hidden: frozenset[int] = frozenset()
@@ -97,12 +99,13 @@ def run_hooked(
     So many of the last tensors are the `noise` that forward draws; None where nobody knows whether
     it does. Tensors that are not the model's and not `kept` may have been altered since. In
     `float32` an autocast in forward changes nothing. The modules in `cut` are seen from outside
-    alone. The model's state is another one afterwards.
+    alone. The model's state is another one afterwards. `twice`: call it a second time, with the
+    state and the random numbers that the first call has left, and equal inputs.
     """
     import torch
 
     named = list(model.named_modules())
-    record, second = Record(kept=kept, cut=cut), Record(kept=(), cut=cut)
+    record, second = Record(kept=kept, cut=cut), Record(kept=kept or (), cut=cut)
 
     count = noise or 0
     own = tensors[: len(tensors) - count]
@@ -110,7 +113,7 @@ def run_hooked(
     def call(record: Record) -> None:
         run(model, named, [t.clone() for t in tensors], record, count, arguments)
 
-    again, drew = True, False
+    again, drew, later = True, False, None
     with (
         unwound(),
         random_numbers_kept(lambda: called(model, [t.clone() for t in own], arguments)),
@@ -146,10 +149,13 @@ def run_hooked(
             try:
                 call(second)
                 again = _equal(arrays, record, second)
+                if kept is not None and second.root is not None:
+                    later = [_as_array(t, second) for t in second.captured], second.root
             except Exception:  # of a list that the first call has emptied
                 again = False
     assert record.root is not None
-    return Seen(arrays, record.root, again, record.others, record.given, record.hidden, drew)
+    others, given = record.others, record.given
+    return Seen(arrays, record.root, again, later, others, given, record.hidden, drew)
 
 
 def _other_numbers(tensors: Sequence[torch.Tensor], message: str) -> str:

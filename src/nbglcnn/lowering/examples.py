@@ -1,0 +1,269 @@
+"""Which examples of a batch each value follows from: the axis that counts them, or who mixes them.
+
+A network runs on more examples than a Plan takes at once where each example is computed by itself.
+The reach of each operator says which places of its inputs a place of its output depends on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from nbglcnn.graph import Array, Graph, Node
+from nbglcnn.lowering.fields import ReceptiveFields
+from nbglcnn.ops import RECORDS
+from nbglcnn.ops.operator import Shape
+from nbglcnn.ops.reach import Linked, everything, same, taken
+
+NONE = -1  # the number of an example that isn't there
+# A batch of one lies on no axis of its own where a view has joined or left out axes of length 1.
+NOWHERE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Batched:
+    """An axis of a value, and for each place along it the number of the example that it is of."""
+
+    axis: int
+    numbers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Mixed:
+    """A value that depends on several examples at once, first of all by this node."""
+
+    node: Node
+
+
+State = Batched | Mixed
+
+
+class Examples:
+    """What each value of a Graph follows from, of a batch of so many examples."""
+
+    def __init__(self, graph: Graph, reaches: ReceptiveFields, batch: int) -> None:
+        self._graph = graph
+        self._reaches = reaches
+        self._batch = batch
+        self._first = Batched(0, tuple(range(batch)))
+        self._states: dict[str, State] = {
+            name: self._first for name in graph.inputs if graph.shape(name)[:1] == (batch,)
+        }
+        # Indices of a MaxPool count all elements of the batch.
+        self._counting = {n.outputs[1] for n in graph.nodes if n.op == "MaxPool" and n.outputs[1:]}
+        for node in graph.nodes:
+            for position, name in enumerate(node.outputs):
+                if name and (found := self._of_output(node, position, name)) is not None:
+                    self._states[name] = found
+
+    def mixing(self, value: str) -> Node | None:
+        """The node that computes across the examples which a value follows from, if there is."""
+        state = self._states.get(value)
+        return state.node if isinstance(state, Mixed) else None
+
+    def is_by_example(self, value: str) -> bool:
+        """Whether a value's first axis counts the examples, each computed by itself."""
+        state, shape = self._states.get(value), self._graph.shape(value)
+        if shape[:1] != (self._batch,) or isinstance(state, Mixed) or value in self._counting:
+            return False
+        if state is None:
+            data = self._graph.constant(value)
+            return self._batch == 1 or (data is not None and _repeats(data, self._first))
+        return state == self._first or state.axis == NOWHERE
+
+    def _of_output(self, node: Node, position: int, name: str) -> State | None:
+        links = self._reaches.linked(name)
+        shape = self._graph.shape(name)
+        found: list[Batched] = []
+        for number, (source, linked) in enumerate(zip(node.inputs, links, strict=True)):
+            state = self._states.get(source)
+            if state is None or linked is None:
+                continue
+            if isinstance(state, Mixed):
+                return state
+            passed = self._passed(node, number, state, linked, shape)
+            if passed is None:
+                return Mixed(node)
+            found.append(passed)
+        if not found:
+            return None
+        joined = _joined(found)
+        if joined is None or not self._constants_repeat(node, links, joined, shape):
+            return Mixed(node)
+        return joined
+
+    def _passed(
+        self, node: Node, number: int, state: Batched, linked: Linked, shape: Shape
+    ) -> Batched | None:
+        """The examples of an output, as far as one input has them; None where they are mixed."""
+        source = self._graph.shape(node.inputs[number])
+        move = partial(_viewed, batch=self._batch)
+        if state.axis == NOWHERE:
+            return state
+        if node.op in ("Squeeze", "Unsqueeze"):
+            return self._renamed(node, state, source, shape)
+        if linked.reader == linked.source != shape and _is_same(linked):
+            return move(state, source, shape)  # a view, whose atoms know no axes of length 1
+        if self._batch == 1 and self._picks(node, number, state):
+            return None
+        grouped = self._grouped(node, number, state, shape)
+        if grouped is not None:
+            return grouped
+        seen = move(state, source, linked.source)
+        if seen is None or seen.axis == NOWHERE:
+            return seen
+        along = linked.axes[seen.axis]
+        if along is None:
+            # Filters of its own for a single example, or what nothing is known of.
+            whole = number > 0 or RECORDS[node.op].reach is everything
+            unknown = whole and not any(linked.axes)
+            return Batched(NOWHERE, ()) if self._batch == 1 and unknown else None
+        numbers = seen.numbers
+        length = linked.reader[along.axis]
+        if along != same(along.axis) or length != len(numbers):
+            rows = [
+                {numbers[k] for k in row} - {NONE} for row in taken(len(numbers), along, length)
+            ]
+            if any(len(row) > 1 for row in rows):
+                return None
+            numbers = tuple(next(iter(row), NONE) for row in rows)
+        return move(Batched(along.axis, numbers), linked.reader, shape)
+
+    def _renamed(self, node: Node, state: Batched, source: Shape, shape: Shape) -> Batched | None:
+        """Axes of length 1 that come or go, by their numbers: their lengths tell nothing."""
+        axes = node.attributes.get("axes")
+        if axes is None and len(node.inputs) > 1:
+            axes = self._graph.constant(node.inputs[1])
+        rank = max(len(source), len(shape))
+        if axes is None:
+            changed = {k for k, length in enumerate(source) if length == 1}
+        else:
+            changed = {int(axis) % rank for axis in np.reshape(np.asarray(axes), -1)}
+        kept = [k for k in range(rank) if k not in changed]
+        if node.op == "Unsqueeze":
+            return Batched(kept[state.axis], state.numbers)
+        if state.axis in kept:
+            return Batched(kept.index(state.axis), state.numbers)
+        return _viewed(state, source, shape, self._batch)
+
+    def _picks(self, node: Node, number: int, state: Batched) -> bool:
+        """Whether it picks along the axis of a single example, of more the first for instance."""
+        if number or len(state.numbers) > 1:
+            return False
+        rank = len(self._graph.shape(node.inputs[0]))
+        if node.op == "Gather":
+            axis = node.attributes.get("axis", 0)
+            assert isinstance(axis, int)
+            return axis % rank == state.axis
+        if node.op == "Slice":
+            axes = self._graph.constant(node.inputs[3]) if len(node.inputs) > 3 else None
+            listed = range(rank) if axes is None else [int(k) % rank for k in axes.reshape(-1)]
+            return state.axis in listed
+        return False
+
+    def _grouped(self, node: Node, number: int, state: Batched, shape: Shape) -> Batched | None:
+        """Of a convolution whose groups are the examples' own, with filters of their own."""
+        group = node.attributes.get("group", 1)
+        count = self._batch
+        if node.op not in ("Conv", "ConvTranspose") or count == 1 or number > 1:
+            return None
+        assert isinstance(group, int)
+        axis = 1 - number
+        if state.axis != axis or group % count or _pattern(state.numbers, count) is None:
+            return None
+        if _pattern(state.numbers, count) != (1, len(state.numbers) // count):
+            return None
+        return Batched(1, tuple(int(k) for k in np.repeat(np.arange(count), shape[1] // count)))
+
+    def _constants_repeat(
+        self, node: Node, links: Sequence[Linked | None], state: Batched, shape: Shape
+    ) -> bool:
+        """Whether constants are the same for all examples, so that none depends on its number."""
+        if self._batch == 1:
+            return True
+        for source, linked in zip(node.inputs, links, strict=True):
+            data = self._graph.constant(source) if source else None
+            if data is None or linked is None or data.shape != linked.source:
+                continue
+            for axis, along in enumerate(linked.axes):
+                if (
+                    along is not None
+                    and linked.reader == shape
+                    and along == same(state.axis)
+                    and data.shape[axis] == len(state.numbers)
+                    and not _repeats(data, Batched(axis, state.numbers))
+                ):
+                    return False
+        return True
+
+
+def _is_same(linked: Linked) -> bool:
+    return all(along == same(k) for k, along in enumerate(linked.axes))
+
+
+def _joined(found: Sequence[Batched]) -> Batched | None:
+    """What several inputs say of one output; None where they say different things."""
+    placed = [one for one in found if one.axis != NOWHERE]
+    if not placed:
+        return found[0]
+    first = placed[0]
+    if any(one.axis != first.axis for one in placed):
+        return None
+    numbers: list[int] = []
+    for own in zip(*(one.numbers for one in placed), strict=True):
+        known = {number for number in own if number != NONE}
+        if len(known) > 1:
+            return None
+        numbers.append(known.pop() if known else NONE)
+    return Batched(first.axis, tuple(numbers))
+
+
+def _pattern(numbers: Sequence[int], count: int) -> tuple[int, int] | None:
+    """How often 0 … count − 1 follow each other, and how often each stands there; else None."""
+    after = next((k for k, number in enumerate(numbers) if number != 0), len(numbers))
+    if not after or len(numbers) % (after * count):
+        return None
+    before = len(numbers) // (after * count)
+    expected = np.tile(np.repeat(np.arange(count), after), before)
+    return (before, after) if np.array_equal(expected, numbers) else None
+
+
+def _viewed(state: Batched, source: Shape, shape: Shape, batch: int) -> Batched | None:
+    """The axis of the same elements over other axes; None where it is none of them."""
+    if source == shape or state.axis == NOWHERE:
+        return state
+    length, inner = len(state.numbers), math.prod(source[state.axis + 1 :])
+    steps = [math.prod(shape[k + 1 :]) for k in range(len(shape))]
+    exact = [k for k, n in enumerate(shape) if n == length and steps[k] == inner]
+    pattern = _pattern(state.numbers, batch)
+    each = 0 if pattern is None else pattern[1] * inner  # neighbouring elements of one example
+    if batch == 1 and length > 1:  # an axis of its own again
+        own = [k for k, n in enumerate(shape) if n == 1 and steps[k] == each]
+        if own:
+            return Batched(own[0], (0,))
+    if exact:
+        axis = state.axis if state.axis in exact else exact[0]
+        return Batched(axis, state.numbers)
+    # A single example is joined with the axes behind it, unless there are some before it as well.
+    if each and (batch > 1 or each == math.prod(source)):
+        for axis, step in enumerate(steps):
+            if step and each % step == 0 and step * shape[axis] % (each * batch) == 0:
+                numbers = np.arange(shape[axis]) // (each // step) % batch
+                return Batched(axis, tuple(map(int, numbers)))
+    return Batched(NOWHERE, ()) if batch == 1 else None
+
+
+def _repeats(data: Array, state: Batched) -> bool:
+    """Whether the slices along an axis are equal from example to example."""
+    rows = np.moveaxis(data, state.axis, 0)
+    count = max(state.numbers) + 1
+    pattern = _pattern(state.numbers, count)
+    if pattern is None:
+        return bool((rows == rows[:1]).all())
+    before, after = pattern
+    parts = rows.reshape(before, count, after, *rows.shape[1:])
+    return bool((parts == parts[:, :1]).all())
