@@ -11,7 +11,8 @@ const { createBlocks } = await import("../src/sources/blocks.ts");
 const { averaged } = await import("../src/sources/drawing.ts");
 const { nextItem, numbersOf } = await import("../src/sources/images.ts");
 const { loop } = await import("../src/sources/loop.ts");
-const { forAll, sidesOf } = await import("../src/sources/place.ts");
+const { sidesOf } = await import("../src/gl/fitting.ts");
+const { forAll } = await import("../src/sources/place.ts");
 const { likeliest } = await import("../src/sources/search.ts");
 const { placeOf } = await import("../src/sources/shuffle.ts");
 const { createTelling } = await import("../src/sources/telling.ts");
@@ -81,7 +82,7 @@ for (const dtype of ["uint8", "float32"] as const)
     await settled();
     assert.equal(news(), 2);
     assert.equal(blocks.bytes, (6 + 3) * (dtype === "uint8" ? 1 : 4));
-    const numbers = numbersOf(five);
+    const numbers = numbersOf(five, { dtype: "float32" });
     assert.deepEqual(numbers, Float32Array.of(5, 5, 5).map((n) => (dtype === "uint8" ? n / 255 : n))); // biome-ignore format: one line
   });
 
