@@ -41,6 +41,8 @@ export function header(change: (plan: Any) => void = () => undefined): PlanHeade
     after: -1,
     source: -1,
     edited_as: "",
+    by_example: true,
+    mixed: "",
   };
   const plan = {
     version: VERSION,
