@@ -57,7 +57,7 @@ def after(store: Store, steps: int) -> Store:
 
 
 def now(store: Store) -> list[str]:
-    """The names of the edits of now."""
+    """The names of the current edits."""
     return [one.name for one in store.edits]
 
 

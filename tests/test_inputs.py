@@ -269,7 +269,7 @@ def test_a_picture_of_16_bits_is_opaque_grey_in_as_many_channels_as_are_wanted()
 
 
 def masked(array: Array) -> np.ma.MaskedArray[Any, Any]:
-    """With two numbers that nobody is meant to see."""
+    """With two masked numbers."""
     hidden = np.zeros(array.shape, bool)
     hidden.reshape(-1)[[3, 7]] = True
     return np.ma.masked_array(np.where(hidden, 1e6, array).astype(array.dtype), hidden)

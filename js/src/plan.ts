@@ -150,7 +150,7 @@ export interface Recipe {
  * "crop" and "stretch" `share` of each side stays. The picture is resampled as Pillow does it
  * (bilinear, antialiased) to numbers from 0 to 1, of uint8 from 0 to 255: grey, RGB or RGBA. With
  * `resampled` Python takes pictures of any size, too; else it refuses those of another. One of
- * `training` is a training step's, which nobody need write to see the network.
+ * `training` is a training step's; showing the network doesn't need it.
  */
 export interface Input {
   readonly key: string;

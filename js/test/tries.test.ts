@@ -73,7 +73,7 @@ test("a code is the layer's value of one example or of all, and of no other leng
   assert.equal(of([1, 2, 3], "another"), undefined);
 });
 
-test("all codes have one session, in front of the edits of now, each with an array of its own", async () => {
+test("all codes have one session, in front of the current edits, each with an array of its own", async () => {
   const { own, tries, draw, counts, arrays, names, layers } = tried();
   assert.deepEqual(await Promise.all([draw(), draw([4, 5, 6])]), [true, true]);
   assert.deepEqual(counts, { opened: 1, closed: 0, drawn: 2 });

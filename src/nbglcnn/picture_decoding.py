@@ -154,7 +154,7 @@ def _in_srgb(image: Image) -> Image:
 
 
 def _converted(image: Image, profile: bytes | None) -> Image:
-    """L, RGB or CMYK by its ICC profile in sRGB; a profile that is none of its kind is ignored."""
+    """L, RGB or CMYK by its ICC profile in sRGB; a profile of another kind is ignored."""
     if not profile or (found := _conversion(profile, image.mode)) is None:
         return image
     from PIL import ImageCms

@@ -84,7 +84,7 @@ export class CommClient {
   private probe: Probe | undefined;
   private standing: { readonly plan: string; readonly probe: Probe } | undefined;
   private readonly checks: Checks;
-  /** Values in which examples with the same input differ, as Python was told. */
+  /** Values in which examples with the same input differ, as sent to Python. */
   private apart = new Set<string>();
   /** The edits that the engine has, or has refused. */
   private edits: readonly Edit[] = [];
@@ -554,7 +554,7 @@ export class CommClient {
     try {
       await engine.use(async (session) => {
         const edits = said(this.state);
-        // Answered when the edits, and the weights of now, are there again.
+        // Answered once the edits and the current weights are back.
         if (edits === null || this.state.earlier.peek() !== null) return;
         if (!this.hasEdits(this.state.acting.peek())) return;
         await macrotask();
@@ -592,7 +592,7 @@ export class CommClient {
       this.reports.send({ ...whole, part }, [data.slice(part * CHUNK, (part + 1) * CHUNK)]);
   }
 
-  /** Whether the numbers of now can be compared with Python's, and nothing is under way. */
+  /** Whether the current numbers can be compared with Python's and no run is in flight. */
   private get isCheckable(): boolean {
     const { standing, wanted, engine } = this;
     const { connected, progress, earlier } = this.state;

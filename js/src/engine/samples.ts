@@ -1,4 +1,4 @@
-// Samples of values, all of one run: stretches that somebody names, and places of equal examples.
+// Samples of values, all of one run: requested stretches, and places of equal examples.
 import type { Band, Session } from "../gl/types.ts";
 import type { PlanHeader, Value } from "../plan.ts";
 
@@ -36,7 +36,7 @@ export async function sampled(
   return found;
 }
 
-/** The last example with the same bits in every input as an earlier one; undefined where there is none. */
+/** The last example with the same bits in every input as an earlier one; undefined without one. */
 export function twinsOf(
   { batch, inputs }: PlanHeader,
   data: readonly Uint8Array[],

@@ -19,7 +19,7 @@ export interface ConnectionState {
   readonly parity: Signal<Parity | null>;
   /** Why what is shown cannot be compared, in a page without Python; "" where it can. */
   readonly unchecked: Signal<string>;
-  /** Has Python compile the network again with this precision; null where there is none. */
+  /** Asks Python to compile the network again with this precision; null without Python. */
   readonly setPrecision: Signal<((precision: SetPrecision["precision"]) => void) | null>;
   /** Whether Python can still be asked; the page goes on without it. */
   readonly connected: Signal<boolean>;

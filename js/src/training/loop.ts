@@ -306,7 +306,7 @@ export class Loop implements TrainingActions {
       this.events.onProgress({ predictions });
   }
 
-  /** Nothing follows for now: also views that nobody has seen meanwhile are to show the last step. */
+  /** The training rests: views that were out of sight show the last step too. */
   private async refreshLast(): Promise<void> {
     if (!this.events.isSeen() && this.measured < this.step - 1) {
       this.watches.forget();

@@ -233,7 +233,7 @@ def _pattern(numbers: Sequence[int], count: int) -> tuple[int, int] | None:
 
 
 def _viewed(state: Batched, source: Shape, shape: Shape, batch: int) -> Batched | None:
-    """The axis of the same elements over other axes; None where it is none of them."""
+    """The axis of the same elements over other axes; None where no axis fits."""
     if source == shape or state.axis == NOWHERE:
         return state
     length, inner = len(state.numbers), math.prod(source[state.axis + 1 :])

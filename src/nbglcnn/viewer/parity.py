@@ -89,7 +89,7 @@ class Verdict:
 
 
 class ParityCheck:
-    """Looks at every page that shows a Viewer; `changed` is told when a verdict is there."""
+    """Checks every page that shows a Viewer; calls `changed` after each verdict."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class ParityCheck:
     ) -> None:
         """Go on with every page: ask for samples, compare them, tell what was found.
 
-        `edits` are those of now, `injected` their arrays. While they change nothing is begun.
+        `edits` are the current ones, `injected` their arrays. No check begins while they change.
         """
         revision, name = self._connection.revision, name_of(edits)
         rests = self._rests(name)

@@ -40,7 +40,7 @@ def line_of_error(errors: Iterable[BaseException]) -> str:
 
 
 def line_of_call() -> str:
-    """The innermost line of the user's that is running, told as `line_of_error` does."""
+    """The innermost running line of the user's code, written as `line_of_error` does."""
     for frame in reversed(traceback.extract_stack()):
         if _is_users(frame.filename):
             return _shown(frame.filename, frame.lineno or 0, frame.line or "")
