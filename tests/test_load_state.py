@@ -136,6 +136,17 @@ class Seeded(nn.Module):
         return x + torch.rand(1).item()
 
 
+class Forked(nn.Module):
+    """Seeds twice, and puts the generator back, as code that makes its own constants does."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(5)
+            first = torch.rand(1).item()
+            torch.manual_seed(5)
+            return x + first + torch.rand(1).item()
+
+
 class Same(nn.Module):
     """Draws, counts and remembers, and gives what it gave before: with NaN and integers."""
 
@@ -154,6 +165,7 @@ def test_models_whose_calls_are_equal_get_no_warning() -> None:
         warnings.simplefilter("error")
         load(Same().eval(), X)
         load(Seeded().eval(), X)
+        load(Forked().eval(), X)
     assert torch.initial_seed() == seed
 
 

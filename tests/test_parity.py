@@ -35,6 +35,7 @@ def viewer(made: Viewer) -> Viewer:
     """Without a page that knows it; loading one takes longer than most tests."""
     made._connection.pages.clear()
     made._parity._verdicts.clear()  # its pages have the same names
+    made._parity._loop = None  # Playwright's in a process that has one, and runs in its calls alone
     return made
 
 

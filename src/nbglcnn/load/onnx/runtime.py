@@ -41,7 +41,8 @@ def of_file(
     inputs = dict(zip(graph.inputs, arrays, strict=True))
     fed = {name: bends.apply(name, array) for name, array in inputs.items()}
     made = dict.fromkeys(name for node in proto.graph.node for name in node.output)
-    bent = [name for name in made if name in bends]  # the file's order is that of its values
+    # In the file's order, which is that of its values; noise is an input and bent already.
+    bent = [name for name in made if name in bends and name not in inputs]
     for name in bent:
         before = _run(_copied(proto), [name], fed)
         if name not in before:

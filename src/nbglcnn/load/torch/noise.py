@@ -7,6 +7,7 @@ order of their calls: PyTorch then computes with the very numbers that the netwo
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import inspect
 import re
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
@@ -256,6 +257,7 @@ class _WithoutMasks(Draws):
         super().__init__(source)
         self._where = where
         self._state = torch.get_rng_state()
+        self._seen = {_digest(self._state)}
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self.check("")
@@ -270,6 +272,11 @@ class _WithoutMasks(Draws):
         if torch.equal(state, self._state):
             return
         self._state = state
+        before, digest = len(self._seen), _digest(state)
+        self._seen.add(digest)
+        # torch.manual_seed and fork_rng set the generator and draw nothing.
+        if len(self._seen) == before or digest == _digest(_seeded_state()):
+            return
         place = f"{self._where()}{line_of_call()}"
         if not name:
             raise UnsupportedModel(
@@ -278,6 +285,15 @@ class _WithoutMasks(Draws):
             )
         if name in MASKS:  # what else draws is refused where it runs
             raise UnsupportedModel(left_on(place, name))
+
+
+def _digest(state: torch.Tensor) -> bytes:
+    return hashlib.sha256(state.numpy().tobytes()).digest()
+
+
+def _seeded_state() -> torch.Tensor:
+    """The state of a generator that has drawn nothing since it got the current seed."""
+    return torch.Generator().manual_seed(torch.initial_seed()).get_state()
 
 
 def draws_of(run: Callable[[], object], where: Callable[[], str]) -> list[Draw]:
