@@ -116,6 +116,8 @@ def test_a_viewer_takes_nested_arguments_again_and_by_the_inputs_names(tmp_path:
         assert_equal(viewer.activations["output[0]"], right(other))
         viewer.input = {IMAGE: E, "sample": X}
         assert_equal(viewer.activations["output[0]"], right(given))
+        assert viewer.verify(other).ok
+        assert_equal(viewer.activations["output[0]"], right(given))
         with pytest.raises(InputError, match="constants stay as they are"):
             viewer.input = {**given, "timestep": 3}
         path = viewer.to_onnx(tmp_path / "net.onnx")

@@ -48,6 +48,13 @@ def value_of(model: nn.Module, key: str = "output", x: np.ndarray = X, **how: An
         (lambda y: 1 - 2 * torch.sigmoid(y), (-1, 1)),
         (lambda y: -torch.sigmoid(y) / 2, (-0.5, 0)),
         (lambda y: y.clamp(0, 255), (0, 255)),
+        (lambda y: torch.clip(100 * y, 0, 255), (0, 255)),
+        (lambda y: (100 * y).clamp_min(0).clamp_max(255), (0, 255)),
+        (lambda y: y.clamp(max=255).clamp(min=-255), (-255, 255)),
+        (lambda y: y.relu().clamp_max(255).round(), (0, 255)),
+        (lambda y: 2 - 3 * y.clamp(min=-1).clamp(max=1), (-1, 5)),
+        (lambda y: torch.maximum(torch.tanh(y), torch.sigmoid(y)), (0, 1)),
+        (lambda y: torch.minimum(torch.tanh(y), torch.sigmoid(y) - 2), (-2, -1)),
         (lambda y: F.relu(torch.tanh(y)), (0, 1)),
         (lambda y: F.hardsigmoid(y), (0, 1)),
         (lambda y: F.interpolate(torch.tanh(y), scale_factor=2, mode="bilinear"), (-1, 1)),
@@ -64,6 +71,20 @@ def test_an_outputs_range_is_its_last_layers_or_0_to_1(
     end: Callable[[Tensor], Tensor], limits: tuple[float, float]
 ) -> None:
     assert value_of(Ends(end)).limits == limits
+
+
+class Dense(nn.Module):
+    """Joins each value with all before it, 40 times: ways through it are many."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        values = [torch.tanh(x)]
+        for _ in range(40):
+            values.append(torch.cat(values, 1)[:, :3] * 0.5 + torch.tanh(x))
+        return torch.sigmoid(torch.cat(values, 1)[:, -3:])
+
+
+def test_ranges_of_a_network_whose_values_are_joined_again_and_again_are_quick_to_find() -> None:
+    assert value_of(Dense()).limits == (0, 1)
 
 
 def test_pixels_that_are_shuffled_keep_their_range() -> None:

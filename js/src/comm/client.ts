@@ -246,6 +246,7 @@ export class CommClient {
   private disconnect(): void {
     if (!this.state.connected.peek()) return;
     this.state.connected.value = false;
+    this.checks.dispose();
     this.state.setWeight.value = null;
     this.state.setPrecision.value = null;
     this.reports.silence();

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from math import inf
+from typing import Any
 
 import numpy as np
 
 from nbglcnn import plan as p
-from nbglcnn.graph import Graph, Key, Node
+from nbglcnn.graph import Array, Graph, Key, Node
 from nbglcnn.ops import RECORDS
 from nbglcnn.ops.operator import number, text
 
@@ -16,7 +16,6 @@ OPEN: p.Bounds = (None, None)
 UNIT: p.Bounds = (0.0, 1.0)  # black and white
 BYTES: p.Bounds = (0.0, 255.0)
 IMAGES = (1, 3)  # channels of an output or an input that is a picture
-MOST_STEPS = 64  # operators that are looked through
 
 # Explanations of operators whose outputs are elements of their first input, or means of some.
 WITHIN = frozenset(("same", "moved", "chosen", "max pool", "mean pool", "resampling"))
@@ -27,6 +26,11 @@ AFFINE: Mapping[str, Callable[[float, float], float]] = {
     "Mul": lambda x, by: x * by,
     "Div": lambda x, by: x / by,
 }
+ROUNDED: Mapping[str, Callable[[float], np.floating[Any]]] = {
+    "Ceil": np.ceil,
+    "Floor": np.floor,
+    "Round": np.rint,
+}
 
 
 class Limits:
@@ -34,7 +38,12 @@ class Limits:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self._producers = {name: node for node in graph.nodes for name in node.outputs if name}
+        self._known: dict[str, p.Bounds] = {
+            name: UNIT if name in graph.fits else OPEN for name in graph.inputs
+        }
+        for node in graph.nodes:  # each behind those that it reads
+            found = self._of_node(node)
+            self._known.update((name, found) for name in node.outputs if name)
 
     def of(self, key: Key, nchw: tuple[int, int, int, int]) -> p.Bounds:
         """The limits of a key's value that is shown as `nchw`.
@@ -49,7 +58,7 @@ class Limits:
             if key.value in self._graph.fits:  # the picture in front of `preprocess`
                 return UNIT
             return BYTES if self._graph.values[key.value].dtype == np.uint8 else OPEN
-        found = self._bounds(key.value)
+        found = _closed(self._bounds(key.value))
         if image and key.kind == "output" and found == OPEN:
             return self._preprocessed(key.name) or UNIT
         return found
@@ -59,44 +68,46 @@ class Limits:
         steps = [one for one in self._graph.preprocess if name.startswith(_side(one))]
         if not steps:
             return None
-        found = self._bounds(self._graph.key(steps[-1]).value)
+        found = _closed(self._bounds(self._graph.key(steps[-1]).value))
         return None if found == OPEN else found
 
-    def _bounds(self, name: str, steps: int = MOST_STEPS) -> p.Bounds:
-        """Both ends of a value, or neither."""
-        if name in self._graph.inputs:
-            return UNIT if name in self._graph.fits else OPEN
-        node = self._producers.get(name)
-        if node is None or node.python is not None or steps == 0:
+    def _bounds(self, name: str) -> p.Bounds:
+        """The ends of a value, each of them None where the network doesn't say it."""
+        if name in self._known:
+            return self._known[name]
+        data = self._graph.constant(name) if name else None
+        return OPEN if data is None else _ends_of(data)
+
+    def _of_node(self, node: Node) -> p.Bounds:
+        if node.python is not None:
             return OPEN
         record = RECORDS[node.op]
         low, high = record.bounded(self._graph, node)
         if low is not None and high is not None:
             return low, high
-        source = self._bounds(node.inputs[0], steps - 1) if node.inputs and node.inputs[0] else OPEN
         if node.op in AFFINE:
-            return self._affine(node, steps)
-        if node.op == "Concat":
-            return self._joined([self._bounds(one, steps - 1) for one in node.inputs])
-        least, most = source
-        if least is None or most is None:
-            return OPEN
+            return self._affine(node)
+        if node.op in ("Concat", "Max", "Min"):
+            return _joined(node.op, [self._bounds(one) for one in node.inputs])
+        least, most = self._bounds(node.inputs[0]) if node.inputs else OPEN
         if node.op in ("Relu", "Clip"):
-            least, most = (min(max(end, _or(low, -inf)), _or(high, inf)) for end in (least, most))
-            return (least, most) if least < most else OPEN
+            return _clipped(least, low, high, low), _clipped(most, low, high, high)
         if node.op == "Neg":
-            return -most, -least
+            return _mapped(lambda x: -x, most), _mapped(lambda x: -x, least)
+        if node.op in ROUNDED:
+            of = ROUNDED[node.op]
+            return _mapped(lambda x: float(of(x)), least), _mapped(lambda x: float(of(x)), most)
         kind = record.explained(self._graph, node)
         if kind == "padding" or (kind == "mean pool" and number(node, "count_include_pad", 0)):
             by = self._padding(node) if kind == "padding" else 0.0
-            return min(least, by), max(most, by)
+            return _mapped(lambda x: min(x, by), least), _mapped(lambda x: max(x, by), most)
         if kind in WITHIN and text(node, "mode", "") != "cubic":
-            return source
+            return least, most
         if kind == "convolution" and self._is_mean(node):
-            return source
+            return least, most
         return OPEN
 
-    def _affine(self, node: Node, steps: int) -> p.Bounds:
+    def _affine(self, node: Node) -> p.Bounds:
         """Of a value and one number, the same for all elements."""
         first, second = node.inputs
         data = self._graph.constant(second)
@@ -106,24 +117,21 @@ class Limits:
             data = self._graph.constant(second)
         if data is None or data.dtype.kind != "f" or not data.size or (data != data.flat[0]).any():
             return OPEN
-        source, by = self._bounds(first, steps - 1), float(data.flat[0])
-        if source == OPEN or not np.isfinite(by) or (by == 0 and node.op in ("Mul", "Div")):
+        by = float(data.flat[0])
+        if not np.isfinite(by) or (by == 0 and node.op in ("Mul", "Div")):
             return OPEN
-        of = AFFINE[node.op]
         sign = -1.0 if turned and node.op == "Sub" else 1.0
-        made = (sign * of(end, by) for end in source if end is not None)
-        ends = sorted(float(np.float32(end)) + 0.0 for end in made)  # no −0
-        return ends[0], ends[1]
+
+        def made(x: float) -> float:
+            return float(np.float32(sign * AFFINE[node.op](x, by))) + 0.0  # no −0
+
+        least, most = (_mapped(made, end) for end in self._bounds(first))
+        return (least, most) if made(1.0) > made(0.0) else (most, least)
 
     def _padding(self, node: Node) -> float:
         """The number that stands around a padded map."""
         data = self._graph.constant(node.inputs[2]) if len(node.inputs) > 2 else None
         return 0.0 if data is None else float(data.reshape(()))
-
-    def _joined(self, all_bounds: Sequence[p.Bounds]) -> p.Bounds:
-        """What several values lie between."""
-        ends = [end for bounds in all_bounds for end in bounds if end is not None]
-        return (min(ends), max(ends)) if len(ends) == 2 * len(all_bounds) else OPEN
 
     def _is_mean(self, node: Node) -> bool:
         """Whether a convolution takes a weighted mean at each place, as a change to grey does."""
@@ -140,5 +148,41 @@ def _side(name: str) -> str:
     return name[: name.rindex("preprocess.")] if "preprocess." in name else ""
 
 
-def _or(end: float | None, otherwise: float) -> float:
-    return otherwise if end is None else end
+def _closed(bounds: p.Bounds) -> p.Bounds:
+    """Both ends of a value, or neither."""
+    least, most = bounds
+    return bounds if least is not None and most is not None and least < most else OPEN
+
+
+def _mapped(of: Callable[[float], float], end: float | None) -> float | None:
+    return None if end is None else of(end)
+
+
+def _clipped(
+    end: float | None, low: float | None, high: float | None, otherwise: float | None
+) -> float | None:
+    """An end of a value that is clipped to `low` and `high`; `otherwise` where it has none."""
+    if end is None:
+        return otherwise
+    end = end if low is None else max(end, low)
+    return end if high is None else min(end, high)
+
+
+def _joined(operator: str, bounds: Sequence[p.Bounds]) -> p.Bounds:
+    """What the concatenation, the maximum or the minimum of several values lies between."""
+    lows, highs = zip(*bounds, strict=True)
+    least = [low for low in lows if low is not None]
+    most = [high for high in highs if high is not None]
+    every_low, every_high = len(least) == len(bounds), len(most) == len(bounds)
+    if operator == "Max":
+        return max(least, default=None), max(most) if every_high else None
+    if operator == "Min":
+        return min(least) if every_low else None, min(most, default=None)
+    return min(least) if every_low else None, max(most) if every_high else None
+
+
+def _ends_of(data: Array) -> p.Bounds:
+    """The least and the largest number of a constant."""
+    if data.dtype.kind not in "fiu" or not data.size or not np.isfinite(data).all():
+        return OPEN
+    return float(data.min()), float(data.max())

@@ -209,14 +209,17 @@ class Viewer(Teaches, Mirrors):
             InputError: `x` doesn't fit, or a bend can't be replayed (a text in GLSL).
             DeviceError: nothing but the framework itself can compute here.
         """
-        arrays, source, network = self.network.arrays, self.source, self.network
+        network, source = self.network, self.source
+        own = network.graph.arguments
+        now: Any = network.arrays
+        now = now if own is None else dict(zip(own.names, now, strict=False))
         if x is not None:
             self.input = x
         try:
             report, framework = verify(network, self._reader, timeout, self._fed_keys())
         finally:
             if x is not None:
-                self.input, self.source = arrays, source
+                self.input, self.source = now, source
         words = json.dumps(to_dict(edits)) if (edits := active(self.network.edits)) else ""
         now = self._connection.revision  # of what the page shows again
         self._connection.send(verified(now, report, framework, edits=words))
