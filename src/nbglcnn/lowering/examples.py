@@ -76,6 +76,8 @@ class Examples:
         return state == self._first or state.axis == NOWHERE
 
     def _of_output(self, node: Node, position: int, name: str) -> State | None:
+        if node.op == "Concat" and (joined := self._concatenated(node)) is not None:
+            return joined
         links = self._reaches.linked(name)
         shape = self._graph.shape(name)
         found: list[Batched] = []
@@ -95,6 +97,23 @@ class Examples:
         if joined is None or not self._constants_repeat(node, links, joined, shape):
             return Mixed(node)
         return joined
+
+    def _concatenated(self, node: Node) -> Batched | None:
+        """The examples side by side, where all that count some are joined along that axis."""
+        axis = node.attributes["axis"]
+        assert isinstance(axis, int)
+        axis %= len(self._graph.shape(node.outputs[0]))
+        states = [self._states.get(source) for source in node.inputs]
+        if not any(states) or any(
+            state is not None and (isinstance(state, Mixed) or state.axis != axis)
+            for state in states
+        ):
+            return None
+        numbers: list[int] = []
+        for source, state in zip(node.inputs, states, strict=True):
+            length = self._graph.shape(source)[axis]
+            numbers += state.numbers if isinstance(state, Batched) else [NONE] * length
+        return Batched(axis, tuple(numbers))
 
     def _passed(
         self, node: Node, number: int, state: Batched, linked: Linked, shape: Shape
