@@ -113,6 +113,8 @@ def _run(proto: ModelProto, names: Collection[str], fed: Mapping[str, Array]) ->
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
+    if any(node.op_type.startswith("Scatter") for node in steps):
+        options.intra_op_num_threads = 1  # else updates of one place overwrite each other
     if _with_limit():
         options.add_session_config_entry("session.use_env_allocators", "1")
     try:
