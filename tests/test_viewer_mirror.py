@@ -206,6 +206,17 @@ def test_earlier_weights_are_looked_at_while_the_loop_goes_on(notebook: Notebook
         view(notebook).get_by_role("tab", name="Train").click()
         return found
 
+    def look_at_first() -> None:
+        """A click that meets the last losses on their way is undone by them: click again."""
+        for left in reversed(range(4)):
+            rows.first.click()
+            try:
+                expect(status).to_contain_text("All views show step 0", timeout=5_000)
+                return
+            except AssertionError:
+                if not left:
+                    raise
+
     notebook.run("mirror = nbglcnn.mirror(viewer, model, every=1)\nviewer.show(view='train')")
     train = view(notebook).locator(".nbg-train")
     rows, status = train.locator("[data-checkpoint]"), train.get_by_role("status").first
@@ -215,8 +226,7 @@ def test_earlier_weights_are_looked_at_while_the_loop_goes_on(notebook: Notebook
     expect(rows.nth(3)).to_be_visible()
     later = shown()
     assert first != later
-    rows.first.click()
-    expect(status).to_contain_text("All views show step 0")
+    look_at_first()
     assert shown() == first
     notebook.run("steps(model, 5, mirror, wait=0.05)")
     notebook.until("not viewer.network.has_news")
@@ -228,8 +238,7 @@ def test_earlier_weights_are_looked_at_while_the_loop_goes_on(notebook: Notebook
     expect(status).not_to_contain_text("All views")
     now = shown()
     assert now not in (first, later)
-    rows.first.click()
-    expect(status).to_contain_text("All views show step 0")
+    look_at_first()
     notebook.run("mirror.close()")
     rows.nth(2).click()  # also behind the end
     expect(status).to_contain_text("All views show step")
