@@ -211,15 +211,15 @@ class Viewer(Teaches, Mirrors):
         """
         network, source = self.network, self.source
         own = network.graph.arguments
-        now: Any = network.arrays
-        now = now if own is None else dict(zip(own.names, now, strict=False))
+        arrays = network.arrays
+        shown = arrays if own is None else dict(zip(own.names, arrays, strict=False))
         if x is not None:
             self.input = x
         try:
             report, framework = verify(network, self._reader, timeout, self._fed_keys())
         finally:
             if x is not None:
-                self.input, self.source = now, source
+                self.input, self.source = shown, source
         words = json.dumps(to_dict(edits)) if (edits := active(self.network.edits)) else ""
         now = self._connection.revision  # of what the page shows again
         self._connection.send(verified(now, report, framework, edits=words))
