@@ -56,7 +56,7 @@ def whole(x: Tensor) -> Tensor:
 
 
 def grid(x: Tensor) -> Tensor:
-    """A grid of each example that is none of it."""
+    """A sampling grid of each example, which is not an input."""
     matrix = torch.eye(2, 3).expand(len(x), -1, -1)
     return F.affine_grid(matrix, list(x.shape), align_corners=False)
 

@@ -13,20 +13,14 @@ import {
   undo,
   unlike,
 } from "../src/state/edits.ts";
+import { PLAIN_EDIT } from "./plain_edit.ts";
 
 const edit = (name: string, more: Partial<Edit> = {}): Edit => ({
+  ...PLAIN_EDIT,
   layer: "conv",
   name,
   transform: "multiply",
   parameters: [2],
-  channels: null,
-  mix: 1,
-  enabled: true,
-  source: "",
-  names: [],
-  array: "",
-  frozen: false,
-  skips: false,
   ...more,
 });
 

@@ -5,6 +5,7 @@ import { type Edit, TRANSFORMS } from "../src/edits.ts";
 import { stageKey } from "../src/gl/derived.ts";
 import type { Stock, Wanted } from "../src/gl/laid.ts";
 import type { Texture, Value } from "../src/plan.ts";
+import { PLAIN_EDIT } from "./plain_edit.ts";
 import { header } from "./plans.ts";
 import "./text_imports.ts";
 
@@ -25,18 +26,11 @@ const PLAN = header((plan) => {
 const [X, Y] = PLAN.values as [Value, Value];
 
 const edit = (name: string, more: Partial<Edit> = {}): Edit => ({
+  ...PLAIN_EDIT,
   layer: "y",
   name,
   transform: "multiply",
   parameters: [2],
-  channels: null,
-  mix: 1,
-  enabled: true,
-  source: "",
-  names: [],
-  array: "",
-  frozen: false,
-  skips: false,
   ...more,
 });
 const wanted = (more: Partial<Wanted>): Wanted => ({

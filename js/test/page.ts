@@ -16,6 +16,7 @@ import { createSession } from "../src/gl/session.ts";
 import type { Delivery, DrawJob, Progress, Session } from "../src/gl/types.ts";
 import type { Value } from "../src/plan.ts";
 import { load } from "../src/runtime.ts";
+import { PLAIN_EDIT } from "./plain_edit.ts";
 
 offerEdits(Edits);
 offerFeeding(Feeding);
@@ -28,20 +29,6 @@ const progress: Progress[] = [];
 const events: string[] = [];
 /** Injected arrays by their hash. */
 const arrays = new Map<string, Float32Array>();
-const none: Edit = {
-  layer: "",
-  name: "",
-  transform: "",
-  parameters: [],
-  channels: null,
-  mix: 1,
-  enabled: true,
-  source: "",
-  names: [],
-  array: "",
-  frozen: false,
-  skips: false,
-};
 /** Calls of WebGL by their names, and bytes of those that upload. */
 const calls: Record<string, number> = {};
 
@@ -59,7 +46,7 @@ function count(): void {
 }
 
 function setEdits(index: number, edits: readonly Partial<Edit>[]): Promise<void> {
-  const whole = edits.map((one, k) => ({ ...none, name: `edit ${k}`, ...one }));
+  const whole = edits.map((one, k) => ({ ...PLAIN_EDIT, name: `edit ${k}`, ...one }));
   return the(index).setEdits(whole, (hash) => {
     const array = arrays.get(hash);
     if (array === undefined) throw new Error(`no array ${hash}`);
@@ -142,7 +129,7 @@ Object.assign(globalThis, {
         asked && {
           ...asked,
           edits: asked.edits.map((one, k) => ({
-            ...none,
+            ...PLAIN_EDIT,
             name: `p ${k}`,
             layer: asked.layer,
             ...one,
@@ -152,9 +139,9 @@ Object.assign(globalThis, {
     keys: { before: beforeKey, without: withoutKey, difference: differenceKey },
     stageKey,
     bendProgram: (layers: number, reshaped: boolean, transform: string, own?: Partial<Edit>) =>
-      bendProgram(layers, reshaped, transform, own && { ...none, ...own }).source,
+      bendProgram(layers, reshaped, transform, own && { ...PLAIN_EDIT, ...own }).source,
     blocks: (value: Value, edit: Partial<Edit>) => {
-      const stages = [0, 1].map((stage) => numbersOfEdit(value, { ...none, ...edit }, stage));
+      const stages = [0, 1].map((stage) => numbersOfEdit(value, { ...PLAIN_EDIT, ...edit }, stage));
       return base64(blocksOf(stages));
     },
     count,

@@ -7,21 +7,14 @@ import { elsewhere } from "../src/gl/elsewhere.ts";
 import { Expected } from "../src/gl/expected.ts";
 import { acts, sourceOf, stacksOf, textureOf } from "../src/gl/stacks.ts";
 import type { Pass, Value } from "../src/plan.ts";
+import { PLAIN_EDIT } from "./plain_edit.ts";
 import { header } from "./plans.ts";
 
 const edit = (layer: string, change: Partial<Edit> = {}): Edit => ({
+  ...PLAIN_EDIT,
   layer,
   name: `${layer} ${JSON.stringify(change)}`,
   transform: "invert",
-  parameters: [],
-  channels: null,
-  mix: 1,
-  enabled: true,
-  source: "",
-  names: [],
-  array: "",
-  frozen: false,
-  skips: false,
   ...change,
 });
 

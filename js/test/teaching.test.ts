@@ -5,6 +5,7 @@ import type { Edit } from "../src/edits.ts";
 import type { Session } from "../src/gl/types.ts";
 import type { Feeder } from "../src/state/sources.ts";
 import { HELD_OUT, MOST_CLASSES, MOST_EXAMPLES, type TeachingRecord } from "../src/teaching.ts";
+import { PLAIN_EDIT } from "./plain_edit.ts";
 import "./text_imports.ts";
 
 const { beforeKey } = await import("../src/gl/derived.ts");
@@ -31,20 +32,7 @@ const RECORD: TeachingRecord = {
   heard: {},
 };
 
-const bend: Edit = {
-  layer: "conv",
-  name: "b",
-  transform: "invert",
-  parameters: [],
-  channels: null,
-  mix: 1,
-  enabled: true,
-  source: "",
-  names: [],
-  array: "",
-  frozen: false,
-  skips: false,
-};
+const bend: Edit = { ...PLAIN_EDIT, layer: "conv", name: "b", transform: "invert" };
 
 /** Example k of a class: features on its side of 0, and a picture of numbers that say which it is. */
 const sampleOf = (of: number, k: number) => ({

@@ -1,0 +1,17 @@
+// An edit that transforms nothing, for tests to make theirs of.
+import type { Edit } from "../src/edits.ts";
+
+export const PLAIN_EDIT: Edit = {
+  layer: "",
+  name: "",
+  transform: "",
+  parameters: [],
+  channels: null,
+  mix: 1,
+  enabled: true,
+  source: "",
+  names: [],
+  array: "",
+  frozen: false,
+  skips: false,
+};
