@@ -64,7 +64,7 @@ def test_what_cannot_be_is_one_line_and_a_status(model: Path, tmp_path: Path) ->
     for arguments, words in (
         (("compile", tmp_path / "none.onnx"), "none.onnx"),
         (("compile", model), "x"),
-        (("compile", model, "--shape", "1x2x5x3", "--observe", "b"), "no layer"),
+        (("compile", model, "--shape", "1x2x5x3", "--observe", "b"), "is not a layer"),
     ):
         run = nbglcnn(*arguments)
         assert run.returncode == 1

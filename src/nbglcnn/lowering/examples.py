@@ -232,13 +232,13 @@ def _joined(found: Sequence[Batched]) -> Batched | None:
     first = placed[0]
     if any(one.axis != first.axis for one in placed):
         return None
-    numbers: list[int] = []
-    for own in zip(*(one.numbers for one in placed), strict=True):
-        known = {number for number in own if number != NONE}
-        if len(known) > 1:
-            return None
-        numbers.append(known.pop() if known else NONE)
-    return Batched(first.axis, tuple(numbers))
+    if all(one.numbers == first.numbers for one in placed):
+        return first
+    rows = np.array([one.numbers for one in placed])
+    known = rows.max(axis=0)  # what is NONE is less than any number
+    if ((rows != known) & (rows != NONE)).any():
+        return None
+    return Batched(first.axis, tuple(known.tolist()))
 
 
 def _pattern(numbers: Sequence[int], count: int) -> tuple[int, int] | None:
