@@ -191,20 +191,35 @@ ACROSS: dict[str, Any] = {
         0, torch.zeros(len(x), dtype=torch.long), x
     ),
     "mean of pairs of channels": lambda x: x.reshape(len(x) * 2, 2, 6, 6).mean((1, 2, 3)),
-}  # fmt: skip
-# A Plan for one example doesn't show that these count the examples, or turn their order.
-OF_SEVERAL: dict[str, Any] = {
+    # A Plan for one example shows nothing of what follows.
     "numbered": lambda x: x * torch.arange(1, len(x) + 1).view(-1, 1, 1, 1),
     "numbered by a mask of zeros": lambda x: x * torch.arange(len(x)).view(-1, 1, 1, 1),
     "windows that are numbered": lambda x: whole(
         windows(x) + torch.arange(4.0 * len(x))[:, None, None]
     ),
+    "numbered from 0 to 1": lambda x: x + torch.linspace(0, 1, len(x)).view(-1, 1, 1, 1),
     "a vector without its batch": lambda x: x.mean((2, 3)).squeeze().softmax(0),
+    "group norm of one example": lambda x: (
+        F.group_norm(x.reshape(1, -1, 6, 6), 2).reshape(x.shape)
+    ),
+    "softmax of one example": lambda x: x.reshape(1, -1).softmax(1).reshape(x.shape),
+    "turned, flat and the mean": lambda x: x.transpose(0, 1).flatten(1).mean(1),
+    "examples as frames": lambda x: F.conv3d(
+        x.transpose(0, 1)[None], torch.ones(4, 4, 3, 1, 1), padding=(1, 0, 0)
+    )[0].transpose(0, 1),
+    "spectrum of all axes": lambda x: torch.fft.fftn(x).real,
+    # Neither does a Plan for several of these.
+    "by the number of examples": lambda x: x / x.shape[0],
+}  # fmt: skip
+BY_NUMBER: dict[str, Any] = {
+    "twice as much for several": (lambda x: x.relu() * (2 if len(x) > 1 else 1), 1),
+    "twice as much for four": (lambda x: x.relu() * (2 if len(x) > 3 else 1), 2),
 }
 CASES = [
     *((f"apart: {name}", one, n) for name, one in APART.items() for n in (1, 2)),
     *((f"across: {name}", one, n) for name, one in ACROSS.items() for n in (1, 2)),
-    *((f"across: {name}", one, n) for name, one in OF_SEVERAL.items() for n in (2, 3)),
+    *((f"across: {name}", *one) for name, one in BY_NUMBER.items()),
+    *((f"across: {name}", ACROSS[name], 3) for name in ("numbered", "by the number of examples")),
     ("apart: reversed twice", lambda x: x.flip(0).flip(0), 2),
 ]
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,9 @@ from nbglcnn.errors import InputError
 Array = npt.NDArray[Any]
 Attribute = int | float | str | tuple[int, ...] | tuple[float, ...] | tuple[str, ...] | Array
 
+# How a value depends on the batch: it has a first axis of examples, each computed by itself
+# ("apart"), or they are by themselves along other axes, or it computes across them.
+Dependence = Literal["apart", "elsewhere", "across"]
 FORWARD = "forward"  # the section of a node that says nothing else
 FLOAT16 = 10  # ONNX's number of that element type
 
@@ -180,6 +183,8 @@ class Graph:
     shared: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: _frozen({}))
     arguments: Any = None  # load's Arguments, where inputs are nested or constants stand between
     preprocess: tuple[str, ...] = ()  # keys of what is done to the first input before the model
+    # How values depend on the batch, by key, as far as the framework was run at two batch sizes.
+    dependences: Mapping[str, Dependence] = field(default_factory=lambda: _frozen({}))
     on_demand: frozenset[str] = frozenset()  # sections that run when they are asked for
 
     def shape(self, value: str) -> tuple[int, ...]:

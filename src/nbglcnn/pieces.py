@@ -62,11 +62,13 @@ def check_pieces(value: Value, batch: int, count: int, instead: str = "") -> Non
     `instead` is what to do then.
     """
     instead = instead or f"compile for a batch of {count}, with {count} examples as x"
-    follows = f", and {value.key!r} follows from it" if value.key != value.mixed else ""
+    follows = (
+        f", and {value.key!r} follows from it or leads to it" if value.key != value.mixed else ""
+    )
     if value.mixed:
         raise InputError(
             f"{count} examples would run in pieces of {batch}, but {value.mixed!r} computes across "
-            f"the examples of a batch{follows}: {instead}"
+            f"the examples of a batch, or by their number{follows}: {instead}"
         )
     if not (value.by_example and has_examples(value, batch)):
         raise InputError(

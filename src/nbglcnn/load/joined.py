@@ -105,6 +105,11 @@ def _join(joined: Joined) -> Graph:
         comparison=_record(joined, records, all_pairs),
         settings=frozenset(prefix + name for graph, _, prefix in sides for name in graph.settings),
         classes=_classes(a, b),
+        dependences=MappingProxyType({
+            prefix + name: one
+            for graph, _, prefix in sides
+            for name, one in graph.dependences.items()
+        }),
         calls=MappingProxyType({
             prefix + call: prefix + around
             for graph, _, prefix in sides

@@ -53,12 +53,41 @@ class Examples:
         self._states: dict[str, State] = {
             name: self._first for name in graph.inputs if graph.shape(name)[:1] == (batch,)
         }
+        # What the framework showed at another batch size.
+        self._shown = {
+            key.value: graph.dependences[key.name]
+            for key in graph.keys
+            if key.name in graph.dependences
+        }
+        across = self._across()
         # Indices of a MaxPool count all elements of the batch.
         self._counting = {n.outputs[1] for n in graph.nodes if n.op == "MaxPool" and n.outputs[1:]}
         for node in graph.nodes:
             for position, name in enumerate(node.outputs):
-                if name and (found := self._of_output(node, position, name)) is not None:
+                if not name:
+                    continue
+                found = self._of_output(node, position, name)
+                if name in across and not isinstance(found, Mixed):
+                    found = Mixed(across[name])
+                if found is not None:
                     self._states[name] = found
+
+    def _across(self) -> dict[str, Node]:
+        """What may compute across examples: values that do, and what is between them and others.
+
+        With the node of the value that was seen to do so. Of what is between it isn't known.
+        """
+        made_by = {name: node for node in self._graph.nodes for name in node.outputs if name}
+        found: dict[str, Node] = {}
+        for node in self._graph.nodes:
+            reached = [name for name in node.outputs if self._shown.get(name) == "across"]
+            while reached:
+                name = reached.pop()
+                if name in found or name not in made_by:
+                    continue
+                found[name] = node
+                reached += [one for one in made_by[name].inputs if one not in self._shown]
+        return found
 
     def mixing(self, value: str) -> Node | None:
         """The node that computes across the examples which a value follows from, if there is."""
@@ -69,6 +98,8 @@ class Examples:
         """Whether a value's first axis counts the examples, each computed by itself."""
         state, shape = self._states.get(value), self._graph.shape(value)
         if shape[:1] != (self._batch,) or isinstance(state, Mixed) or value in self._counting:
+            return False
+        if self._shown.get(value) == "elsewhere":
             return False
         if state is None:
             data = self._graph.constant(value)

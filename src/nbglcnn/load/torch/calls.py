@@ -213,14 +213,17 @@ def _equal(arrays: Sequence[Array], first: Record, second: Record) -> bool:
 
 
 def by_key(
-    graph: Graph, arrays: Sequence[Array], seen: Sequence[Array], root: Call
+    graph: Graph, arrays: Sequence[Array] | None, seen: Sequence[Array], root: Call
 ) -> dict[str, Array]:
-    """What `run_hooked` saw, under the Graph's keys; those of operators between modules lack."""
-    inputs, outputs = iter(arrays), iter([seen[index] for _, index in root.outputs])
+    """What `run_hooked` saw, under the Graph's keys; those of operators between modules lack.
+
+    `arrays` are the inputs, left out where they are None.
+    """
     found = {c.name + s: seen[i] for c in walk(root) if c is not root for s, i in c.outputs}
-    for key in graph.keys:
-        if key.kind in ("input", "output"):
-            found[key.name] = next(inputs if key.kind == "input" else outputs)
+    for kind, numbers in ("input", arrays), ("output", [seen[index] for _, index in root.outputs]):
+        if numbers is not None:
+            names = [key.name for key in graph.keys if key.kind == kind]
+            found |= zip(names, numbers, strict=True)
     return {key.name: found[key.name] for key in graph.keys if key.name in found}
 
 

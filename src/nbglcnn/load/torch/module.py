@@ -22,6 +22,7 @@ from nbglcnn.load.noise import with_noise
 from nbglcnn.load.passes.finish import finish
 from nbglcnn.load.passes.fold import simplify
 from nbglcnn.load.steps import begin
+from nbglcnn.load.torch.batches import dependences
 from nbglcnn.load.torch.calls import Record, Seen, by_key, run, run_hooked
 from nbglcnn.load.torch.check import check_module, detached_copy, drop_hooks, input_names, unwrapped
 from nbglcnn.load.torch.cut import Substitutes, leaves_of, recurrent, widened
@@ -177,7 +178,14 @@ def _loaded(
     graph = with_noise(graph, noise.seeded)
     if known is not None:
         known.update(by_key(graph, arrays, seen.arrays, seen.root))
-    return graph
+
+    def again(twin: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> Seen:
+        count = noise.count
+        return run_hooked(
+            twin, inputs, float32=autocast, cut=reasons, noise=count, arguments=arguments
+        )
+
+    return replace(graph, dependences=dependences(graph, copy, tensors, seen, again))
 
 
 def _seen(
