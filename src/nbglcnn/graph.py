@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal
@@ -21,6 +21,11 @@ Attribute = int | float | str | tuple[int, ...] | tuple[float, ...] | tuple[str,
 Dependence = Literal["apart", "elsewhere", "across"]
 FORWARD = "forward"  # the section of a node that says nothing else
 FLOAT16 = 10  # ONNX's number of that element type
+
+
+def batch_of(inputs: Iterable[tuple[int, ...]]) -> int:
+    """How many examples a network gets at once: the first axis of its first input that has two."""
+    return next((shape[0] for shape in inputs if len(shape) > 1), 1)
 
 
 def several(value: Attribute) -> Sequence[object]:

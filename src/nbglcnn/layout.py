@@ -19,7 +19,6 @@ The numbers follow measurements of fetches, the cost of a shader here: kernels.m
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
@@ -54,11 +53,6 @@ def nchw_of(shape: tuple[int, ...]) -> NCHW:
         case (n, c, *inner, w):
             return (n, c, math.prod(inner), w)
     raise AssertionError(shape)
-
-
-def batch_of(inputs: Iterable[tuple[int, ...]]) -> int:
-    """How many examples a network gets at once: the first axis of its first input that has two."""
-    return next((shape[0] for shape in inputs if len(shape) > 1), 1)
 
 
 def picture_of(shape: tuple[int, ...], batch: int) -> NCHW:

@@ -10,8 +10,8 @@ import msgspec
 
 from nbglcnn import plan as p
 from nbglcnn.errors import InputError, unknown
-from nbglcnn.graph import Graph, Key, Node, checked_observe
-from nbglcnn.layout import NCHW, Layout, batch_of, nchw_of
+from nbglcnn.graph import Graph, Key, Node, batch_of, checked_observe
+from nbglcnn.layout import NCHW, Layout, nchw_of
 from nbglcnn.lowering.builder import FLATTEN, FLATTEN_STRIPS, Builder, Tensor, flat_width
 from nbglcnn.lowering.examples import Examples
 from nbglcnn.lowering.fields import ReceptiveFields

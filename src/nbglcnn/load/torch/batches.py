@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nbglcnn.errors import NbglcnnError
-from nbglcnn.graph import Array, Dependence, Graph
-from nbglcnn.layout import batch_of
+from nbglcnn.graph import Array, Dependence, Graph, batch_of
 from nbglcnn.load.names import Call, walk
 from nbglcnn.load.torch.calls import Seen, by_key
 from nbglcnn.load.torch.double import doubled
