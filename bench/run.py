@@ -4,7 +4,8 @@
 
 A run is as many rounds of all peers, one after the other, as asked for; its figure is their median.
 The whole is done `--runs` times, and what is reported is the median of the runs and their spread.
-With `--only` or `--parts` the figures of everything else stay as they are in results.json.
+With `--only` or `--parts` the figures of everything else stay as they are in build/bench.json;
+without that file the figures are printed and nothing is written.
 """
 
 from __future__ import annotations
@@ -62,8 +63,12 @@ def main() -> None:
     bundled(*PAGE)  # a mistake in it shows here
     started = time.monotonic()
     results: dict[str, Any] = {"date": date.today().isoformat(), "renderers": {}}
-    if (set(given.parts) != set(PARTS) or given.only) and RESULTS.exists():
-        results = json.loads(RESULTS.read_text("utf-8"))  # what is left out stays as it was
+    if set(given.parts) != set(PARTS) or given.only:
+        if RESULTS.exists():  # what is left out stays as it was
+            results = json.loads(RESULTS.read_text("utf-8"))
+        elif not given.dry:
+            print(f"{RESULTS} isn't there: figures are printed, and docs/performance.md stays")
+            given.dry = True
     if "networks" in given.parts:
         found = networks(given)
         if given.only:
@@ -85,6 +90,7 @@ def main() -> None:
     print(f"{seconds / 60:.0f} minutes in all")
     results.setdefault("seconds", seconds)
     if not given.dry:
+        RESULTS.parent.mkdir(exist_ok=True)
         RESULTS.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", "utf-8")
         write(results)
 

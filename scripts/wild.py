@@ -12,7 +12,6 @@ import argparse
 import importlib
 import json
 import os
-import re
 import resource
 import select
 import signal
@@ -27,6 +26,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from nbglcnn.tables import table
@@ -64,7 +64,6 @@ PACKAGES = [
 SECONDS = 300  # for a network, on a machine that does nothing else
 BYTES = 12 * 2**30  # of address space: llvmpipe and PyTorch reserve much that they don't use
 BEGIN, END = "<!-- made by `make wild`: begin -->", "<!-- made by `make wild`: end -->"
-STEPS = ("build", "load", "lower", "first run", "run", "verify")
 
 
 # One network, in a process of its own
@@ -286,14 +285,25 @@ def commit() -> str:
 
 
 def text(results: Mapping[str, Mapping[str, Any]]) -> str:
-    """The summary and the table."""
+    """The counts, a row for each package, and the networks that aren't equal with the reason."""
     counts = Counter(result["status"] for result in results.values())
     said = ", ".join(f"{counts[status]} {status}" for status, _ in counts.most_common())
     layers = sum(result.get("layers", 0) for result in results.values())
     lines = [f"{len(results)} networks: {said}; {layers:,} layers compared. Made {when(results)}."]
-    titles = ("network", "result", "layers", "worst error", "seconds", "most of it", "made")
-    rows = [_row(name, results[name]) for name in sorted(results, key=str.lower)]
-    return "\n".join([*lines, "", table(titles, rows, "markdown", numbers=(2, 3, 4))])
+    packages: dict[str, list[Mapping[str, Any]]] = {}
+    for name in sorted(results, key=str.lower):
+        packages.setdefault(name.partition("/")[0], []).append(results[name])
+    rows = [_row(package, found) for package, found in packages.items()]
+    titles = ("package", "networks", "equal", "layers", "error")
+    lines += ["", table(titles, rows, "markdown", numbers=(1, 2, 3, 4))]
+    others = [
+        [name, result["status"], " ".join(result.get("why", "").split())]
+        for name, result in sorted(results.items(), key=lambda item: item[0].lower())
+        if result["status"] != "equal"
+    ]
+    if others:
+        lines += ["", table(("network", "result", "why"), others, "markdown")]
+    return "\n".join(lines)
 
 
 def when(results: Mapping[str, Mapping[str, Any]]) -> str:
@@ -307,44 +317,14 @@ def when(results: Mapping[str, Mapping[str, Any]]) -> str:
     return f"{span}, commit {commits}{beside}"
 
 
-def _row(name: str, result: Mapping[str, Any]) -> list[str]:
-    why = " ".join(result.get("why", "").split())
+def _row(package: str, found: Sequence[Mapping[str, Any]]) -> list[str]:
     return [
-        name,
-        f"{result['status']}: {why}" if why else result["status"],
-        str(result.get("layers", "")),
-        f"{result['worst']:.1e}" if "worst" in result else "",
-        *_times(result),
-        f"{result['date']}, {result.get('commit', 'unknown')}",
+        package,
+        str(len(found)),
+        str(sum(result["status"] == "equal" for result in found)),
+        f"{sum(result.get('layers', 0) for result in found):,}",
+        f"{median([result['worst'] for result in found if 'worst' in result] or [0.0]):.1e}",
     ]
-
-
-def _times(result: Mapping[str, Any]) -> tuple[str, str]:
-    """The sum of the seconds, and the longest step with its own."""
-    if "times" in result:
-        return tuple(result["times"])
-    seconds = {step: result.get("seconds", {}).get(step, 0.0) for step in STEPS}
-    slowest = max(STEPS, key=seconds.__getitem__)
-    if not any(seconds.values()):
-        return "", ""
-    return f"{sum(seconds.values()):.1f}", f"{slowest}: {seconds[slowest]:.1f}"
-
-
-def kept(table: str) -> dict[str, dict[str, Any]]:
-    """What a table says of each network, as `tried` has found it."""
-    found = {}
-    for line in table.partition(BEGIN)[2].partition(END)[0].splitlines():
-        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)][1:-1]
-        if len(cells) != 7 or cells[0] == "network" or set(cells[0]) == {"-"}:
-            continue
-        name, said, layers, worst, *times, made = cells
-        status, _, why = said.partition(": ")
-        date, _, of = made.partition(", ")
-        result = {"status": status, "times": times, "date": date, "commit": of}
-        found[name] = result | {"why": why.replace("\\|", "|")} if why else result
-        found[name] |= {"layers": int(layers)} if layers else {}
-        found[name] |= {"worst": float(worst)} if worst else {}
-    return found
 
 
 def main() -> int:
@@ -363,9 +343,8 @@ def main() -> int:
     RECORD.parent.mkdir(exist_ok=True)
     warmed()
     known: dict[str, Any] = {}
-    if not arguments.anew:
-        known = kept(TABLE.read_text("utf-8"))
-        known |= json.loads(RECORD.read_text("utf-8")) if RECORD.exists() else {}
+    if not arguments.anew and RECORD.exists():
+        known = json.loads(RECORD.read_text("utf-8"))
     every = networks()
     names = list(every)
     results = {name: known[name] for name in names if name in known}
@@ -383,10 +362,11 @@ def main() -> int:
         print(f"{number}/{len(wanted)} {name} {result.get('total', '')} s {result['status']}{why}")
         sys.stdout.flush()
         RECORD.write_text(json.dumps(results, indent=1) + "\n", "utf-8")
-    before, _, rest = TABLE.read_text("utf-8").partition(BEGIN)
-    after = rest.partition(END)[2]
-    TABLE.write_text(f"{before}{BEGIN}\n{text(results)}\n{END}{after}", "utf-8")
-    print(text(results).splitlines()[0])
+    print(text(results))
+    if len(results) == len(names):  # the page is of all networks
+        before, _, rest = TABLE.read_text("utf-8").partition(BEGIN)
+        after = rest.partition(END)[2]
+        TABLE.write_text(f"{before}{BEGIN}\n{text(results)}\n{END}{after}", "utf-8")
     return int(any(r["status"] in ("wrong", "error") for r in results.values()))
 
 
