@@ -78,7 +78,7 @@ gallery:
 	@$(PYTHON) scripts/setup.py --tests
 	@.venv/bin/python scripts/gallery.py $(ARGS)
 
-# the pages of docs/lessons
+# lessons, pages that run offline, into build/lessons
 lessons: setup
 	@.venv/bin/python scripts/lessons.py
 

@@ -1,4 +1,4 @@
-"""Writes the lessons of docs/lessons, pages that run offline: `make lessons`."""
+"""Writes lessons to build/lessons, pages that run offline: `make lessons`."""
 
 import sys
 from pathlib import Path
@@ -13,7 +13,7 @@ sys.path.insert(0, str(ROOT / "notebooks"))
 import nbglcnn  # noqa: E402
 from fashion_autoencoder import load_images  # noqa: E402
 
-FOLDER = ROOT / "docs" / "lessons"
+FOLDER = ROOT / "build" / "lessons"
 SHIRT = 4  # a picture with an outline all around
 
 
@@ -110,7 +110,7 @@ Network.""",
 
 def main() -> None:
     """Write all lessons."""
-    FOLDER.mkdir(exist_ok=True)
+    FOLDER.mkdir(parents=True, exist_ok=True)
     picture = load_images()[0][SHIRT : SHIRT + 1]
     path = nbglcnn.export_html(
         Sizes().eval(),
