@@ -21,12 +21,19 @@ from numpy.testing import assert_allclose, assert_array_equal
 from onnx import TensorProto, helper, numpy_helper
 
 import nbglcnn
+from cpu_time import slowness
 from nbglcnn.errors import ModelError, NbglcnnError, UnsupportedModel, UnsupportedOperator
 from nbglcnn.load import load
 from nbglcnn.reference import reference
 from onnx_models import FLOAT, INT64, model_of, node, randn, small, values
 
 SECONDS = 1.0  # of CPU time, for compile and check together
+
+
+def assert_within(seconds: float, start: float) -> None:
+    """Since `start` no more CPU time was used than so many seconds of the reference machine."""
+    used = time.process_time() - start
+    assert used < seconds or used < seconds * slowness()
 
 
 def refused(model: Any, match: str = ".", kind: type[NbglcnnError] = ModelError) -> None:
@@ -42,7 +49,7 @@ def refused(model: Any, match: str = ".", kind: type[NbglcnnError] = ModelError)
     else:
         # Whether it fits a device is not what check is asked.
         assert not report.ok or "of textures" in str(error.value) or "texels" in str(error.value)
-    assert time.process_time() - start < SECONDS
+    assert_within(SECONDS, start)
 
 
 # A1 to A3: files that a model refers to
@@ -575,17 +582,17 @@ def test_boxes_of_any_size_are_sampled_in_no_time() -> None:
     with nbglcnn.Session(nbglcnn.compile(model, x)) as session:
         begun = time.process_time()
         means = session.run(x)["y"]
-        assert time.process_time() - begun < 5
+        assert_within(5, begun)
     assert abs(means[[0, 4]]).max() < 1e-6, "of a million pixels 63 are not 0"
 
 
 def test_the_longest_chain_and_a_hundred_thousand_unused_weights_compile_in_seconds() -> None:
     start = time.process_time()
     assert len(nbglcnn.compile(chain(20_000), observe="outputs").header.passes) == 20_000
-    assert time.process_time() - start < 15
+    assert_within(15, start)
     start = time.process_time()
     nbglcnn.compile(unused(100_000))
-    assert time.process_time() - start < 8
+    assert_within(8, start)
 
 
 # A8 and A9: files that are no model

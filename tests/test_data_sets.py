@@ -116,6 +116,42 @@ def test_thumbnails_ask_for_their_own_blocks_and_choose_items(show: Show) -> Non
     assert names and all("bee" in name for name in names)
 
 
+def test_a_number_that_is_typed_stays_while_the_set_plays(show: Show) -> None:
+    sourced = opened(show)
+    page = sourced.page
+    sourced.set("images", rate=5.0, **sourced.put_set(items(100), 100))
+    sourced.open()
+    rate = page.get_by_role("spinbutton", name="Items/s")
+    expect(rate).to_have_value("5")
+
+    def play(index: int) -> None:
+        step = (
+            "i => { const { source } = views.state; source.value = { ...source.value, index: i }; }"
+        )
+        page.evaluate(step, index)
+        expect(page.get_by_role("spinbutton", name="Item", exact=True)).to_have_value(str(index))
+
+    rate.press("ControlOrMeta+a")
+    rate.press("Backspace")
+    play(1)
+    expect(rate).to_have_value("")
+    expect(rate).to_have_attribute("aria-invalid", "true")
+    rate.press("1")
+    play(2)
+    rate.press("2")
+    play(3)
+    expect(rate).to_have_value("12")
+    assert sourced.source["rate"] == 12
+    rate.press("0")
+    rate.press("Tab")
+    play(4)
+    expect(rate).to_have_value("120")
+    assert sourced.source["rate"] == 12, "60 at most"
+    rate.press("ArrowUp")
+    expect(rate).to_have_value("12.5")
+    expect(rate).to_have_attribute("aria-invalid", "false")
+
+
 def test_a_large_set_keeps_a_window_of_its_blocks(show: Show) -> None:
     """A set of 200 MB: the page keeps less than 60 of them."""
     plan = nbglcnn.compile(nn.Identity(), torch.zeros(1, 3, 256, 256))
@@ -268,8 +304,12 @@ def test_a_drawing_is_the_mean_of_each_square_of_its_canvas(show: Show, channels
         assert (width, height) == (280, 280)
         return averaged(decoded(url), sourced.input.shape)
 
-    drawn = sourced.tensor[0]
-    np.testing.assert_allclose(drawn, expected(), atol=1e-6)
+    def check() -> np.ndarray:
+        found = sourced.tensor[0]
+        np.testing.assert_allclose(found, expected(), atol=1e-6)
+        return found
+
+    drawn = eventually(page, check)  # the first stroke is still, too, before the second goes in
     inside, outside = drawn[0, 10, 6], drawn[0, 25, 25]
     assert (inside > 0.9 and outside == 0) if channels == 1 else (inside < 0.2 and outside == 1)
     count = sourced.count

@@ -223,6 +223,8 @@ def test_a_lost_context_comes_back_without_a_client(engine: Engine, model: nn.Se
     engine.page.evaluate("() => { page.lost = page.lose(); page.lost.loseContext(); }")
     engine.page.wait_for_function("() => page.told.includes('lost')")
     assert engine.page.evaluate("() => page.engine.shown === undefined")
+    plan = engine.page.evaluate("() => page.engine.content.plan")
+    assert plan == nbglcnn.compile(model, IMAGES).hash, "what is loaded stays"
     engine.page.evaluate("() => page.lost.restoreContext()")
     engine.page.wait_for_function("() => page.engine.shown !== undefined")
     check(engine, model)

@@ -29,7 +29,7 @@ def test_no_damaged_model_crashes_hangs_or_raises_what_is_not_ours(
         ("raises", "KeyError: 'not ours'", True),
         ("crashes", "the process ended with -11", False),
         ("waits", "no answer in 2 s", False),
-        ("works", "took 1.", True),
+        ("works", "took ", True),
         ("takes", "MemoryError", False),
     ],
 )

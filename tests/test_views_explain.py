@@ -242,6 +242,30 @@ def test_a_click_keys_and_typed_numbers_choose_the_pixel(show: Callable[..., Vie
     expect(page.locator(".nbg-figure", has_text="Filter")).to_contain_text("odd.0.weight[4, 1]")
 
 
+def test_an_index_that_is_typed_stays_while_the_network_runs(show: Callable[..., Views]) -> None:
+    model = nn.Sequential(nn.Conv2d(12, 2, 1)).eval()
+    plan = nbglcnn.compile(model, torch.zeros(1, 12, 2, 12))
+    inputs = np.random.default_rng(3).standard_normal((4, 1, 12, 2, 12)).astype(np.float32)
+    views = show(plan, inputs[0])
+    views.set(tab="layer", section="explain", selected={"layer": "0", "channel": 0})
+    page = views.page
+    question = page.locator(".nbg-question")
+    for name, words in (("x", "x 11 "), ("Shown for channel", "")):
+        field = page.get_by_role("spinbutton", name=name, exact=True)
+        field.press("ControlOrMeta+a")
+        field.press("Backspace")
+        for x, typed in zip(inputs[1:], ("", "1", "11"), strict=True):
+            if typed:
+                field.press("1")
+            page.evaluate("a => views.feed(...a)", [plan.header.inputs[0].key, encode(x)])
+            views.quiet()
+            expect(field).to_have_value(typed)
+        expect(question).to_contain_text(words)
+        field.press("4")  # beyond the last one
+        field.press("Tab")
+        expect(field).to_have_value("11")
+
+
 def test_explain_opens_far_from_zero_and_holds_the_input_channel_while_the_filter_slides(
     show: Callable[..., Views],
 ) -> None:

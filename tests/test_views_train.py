@@ -225,7 +225,12 @@ def test_another_batch_and_frozen_layers_are_asked_for(show: Callable[..., Views
     page = views.page
     page.get_by_role("button", name="MSE · Adam · batch 8 · all layers").click()
     size = page.get_by_role("spinbutton", name="Examples in a batch")
-    size.fill("16")
+    size.press("ControlOrMeta+a")
+    for step, digit in enumerate("16"):
+        size.press(digit)
+        progress(views, step=900 + step)  # the view is drawn again while it trains
+        expect(page.locator("[data-now]")).to_contain_text(f"step {900 + step}")
+    assert record(views)["batch"] == 0
     size.press("Enter")
     assert record(views)["batch"] == 16
     page.get_by_role("checkbox", name="2").uncheck()

@@ -16,10 +16,10 @@ const kept = (step: number, bytes = 4) => ({
 
 /** A training until a step, whose losses are `loss(k)`. */
 function until(step: number, loss: (k: number) => number, history = new History()): History {
-  if (history.last === undefined) history.add(kept(0));
+  if (history.last === undefined) history.add(kept(0), null);
   for (let k = history.line.steps; k < step; k++) {
     history.line.add(loss(k), Number.NaN);
-    if (k + 1 >= nextStep(history.last?.step ?? 0)) history.add(kept(k + 1));
+    if (k + 1 >= nextStep(history.last?.step ?? 0)) history.add(kept(k + 1), null);
   }
   return history;
 }
@@ -39,14 +39,23 @@ test("checkpoints come ever more rarely, and the first and the last stay", () =>
 
 test("states that are too large together are fewer", () => {
   const history = new History();
-  for (let k = 0; k < 6; k++) history.add(kept(8 ** k, 2 ** 26));
+  for (let k = 0; k < 6; k++) history.add(kept(8 ** k, 2 ** 26), null);
   // 8 went first, of 1, 8, 64, 512 and 4096 the one whose neighbours are nearest; then 512.
   assert.deepEqual(steps(history), [1, 8 ** 2, 8 ** 4, 8 ** 5]);
 });
 
+test("the checkpoint that is chosen stays, whatever comes", () => {
+  const history = new History();
+  for (let k = 0; k < 6; k++) history.add(kept(8 ** k, 2 ** 26), 2);
+  // 8 would have gone first, then 512; in their place 64 and 4096.
+  assert.deepEqual(steps(history), [1, 8, 8 ** 3, 8 ** 5]);
+  history.add(kept(8 ** 6, 2 ** 29), 2);
+  assert.deepEqual(steps(history), [1, 8, 8 ** 6], "of too many bytes first, last and chosen");
+});
+
 test("a state at the step of another one takes its place", () => {
   const history = until(20, Math.sqrt);
-  history.add({ ...kept(10), loss: -1 });
+  history.add({ ...kept(10), loss: -1 }, null);
   assert.deepEqual(steps(history), [0, 5, 10]);
   assert.equal(history.last?.loss, -1);
 });

@@ -3,11 +3,14 @@
 import assert from "node:assert/strict";
 import { mock, test } from "node:test";
 import { signal } from "@preact/signals";
+import type { Content, Engine } from "../src/engine/types.ts";
+import type { Session } from "../src/gl/types.ts";
 import type { Mirrored } from "../src/messages.ts";
-import type { TrainingHost, WeightRows } from "../src/state/training.ts";
+import { NO_TRAINING, type TrainingActions, type WeightRows } from "../src/state/training.ts";
 import type { ViewerState } from "../src/state.ts";
 import "./text_imports.ts";
 
+const { CommTrainer } = await import("../src/comm/trainer.ts");
 const { Mirroring } = await import("../src/training/mirroring.ts");
 const { Line } = await import("../src/training/line.ts");
 
@@ -30,35 +33,37 @@ function page(past: readonly (readonly [number, number])[] = []) {
   const asked: string[] = [];
   const textures = [{ width: 1, height: 1, layers: 1 }, { width: 1, height: 2, layers: 1 }]; // biome-ignore format: pairs
   const own = {
-    progress: signal<{ losses: readonly number[]; accuracies: readonly number[]; step: number }>({
-      losses: [],
-      accuracies: [],
-      step: 0,
-    }),
-    trainingActions: signal<unknown>(null),
+    progress: signal(NO_TRAINING),
+    trainingActions: signal<TrainingActions | null>(null),
+    checkpoint: signal<number | null>(null),
     mirroring: signal<Take | null>(null),
     run: signal(0),
     session: signal(0),
     rows: signal<WeightRows>(new Map([[7, Float32Array.of(9)]])),
     plan: signal({ textures, parameters: [] }),
-    earlier: signal<unknown>(null),
+    earlier: signal<WeightRows | null>(null),
   };
-  const host: Partial<TrainingHost> = {
-    blob: async (name: string) => {
-      asked.push(name);
-      const numbers = [line.steps, 0, ...line.losses, ...line.accuracies];
-      return bytes(...numbers);
-    },
-    use: async () => {
-      throw new Error("not looked at");
-    },
+  const blob = async (name: string) => {
+    asked.push(name);
+    const numbers = [line.steps, 0, ...line.losses, ...line.accuracies];
+    return bytes(...numbers);
   };
+  const session = { plan: { parameters: [] } } as unknown as Session;
+  const engine: {
+    shown: Content | undefined;
+    content: Content | undefined;
+    initialState: Engine["initialState"];
+    use: Engine["use"];
+  } = {
+    shown: undefined,
+    content: undefined,
+    initialState: () => new Map(engine.content?.rows),
+    use: (work) => work(session),
+  };
+  const send = () => undefined;
+  const host = new CommTrainer("p", engine as Engine, { send, blob });
   const record = { id: "a", round: 1, state: "running" };
-  const mirroring = new Mirroring(
-    own as unknown as ViewerState,
-    host as TrainingHost,
-    record as never,
-  );
+  const mirroring = new Mirroring(own as unknown as ViewerState, host, record as never);
   const message = (more: Partial<Mirrored> = {}): Mirrored => ({
     type: "mirrored",
     training: "a",
@@ -77,7 +82,21 @@ function page(past: readonly (readonly [number, number])[] = []) {
     const found = own.mirroring.value?.(message(more), bytes(...numbers));
     return found && Object.fromEntries([...found].map(([k, all]) => [k, [...all]]));
   };
-  return { own, mirroring, take, asked };
+  /** Weights behind a step come, and their run begins; the result ends it. */
+  const begin = (step: number): (() => Promise<void>) => {
+    const data = bytes(...FOUR, ...EIGHT);
+    const rows = own.mirroring.value?.(message({ step, textures: [0, 1] }), data);
+    assert.ok(rows);
+    engine.content = { plan: "plan", weights: [], inputs: [], rows };
+    engine.shown = undefined;
+    return async () => {
+      engine.shown = engine.content;
+      own.run.value += 1;
+      mock.timers.tick(300);
+      await settled();
+    };
+  };
+  return { own, mirroring, take, asked, begin };
 }
 
 const FOUR = [1, 2, 3, 4];
@@ -150,4 +169,37 @@ test("steps that a page has not seen are asked for, and an older past is not tak
   assert.deepEqual(own.progress.value.losses, [4, 3, 2, 1], "what came is shorter");
   mirroring.close();
   assert.equal(own.mirroring.value, null);
+});
+
+test("a checkpoint can be looked at while newer weights are computed, and stays so behind them", async () => {
+  const { own, mirroring, begin } = page();
+  await begin(1)();
+  const end = begin(2);
+  const { progress, trainingActions, earlier } = own;
+  assert.deepEqual(
+    progress.value.checkpoints.map(({ id, step, fits }) => [id, step, fits]),
+    [[1, 1, true]],
+  );
+  trainingActions.value?.look(1);
+  const rows = earlier.value;
+  assert.deepEqual([...(rows ?? [])].slice(-2), [[0, Float32Array.from(FOUR)], [1, Float32Array.from(EIGHT)]]); // biome-ignore format: pairs
+  assert.equal(progress.value.looking, 1);
+  await end();
+  await begin(3)();
+  assert.equal(earlier.value, rows);
+  assert.equal(progress.value.looking, 1);
+  mirroring.close();
+});
+
+test("the checkpoint that is looked at is kept, however many come behind it", async () => {
+  const { own, mirroring, begin } = page();
+  for (const step of [1, 10, 20]) await begin(step)();
+  own.checkpoint.value = 3;
+  own.trainingActions.value?.look(3);
+  for (let step = 40; step < 1e6; step = 2 * step) await begin(step)();
+  const { checkpoints, looking } = own.progress.value;
+  assert.equal(checkpoints.length, 12);
+  assert.equal(looking, 3);
+  assert.ok(checkpoints.some(({ id, step }) => id === 3 && step === 20));
+  mirroring.close();
 });

@@ -171,7 +171,13 @@ const dated = (step: number, branch = 0) => ({ step, branch }) as Checkpoint;
 test("twelve checkpoints of a curve stay, and 256 MiB of all, but always the first and the last", () => {
   const until = (count: number, bytes = 1) => {
     let kept: Checkpoint[] = [];
-    for (let k = 0; k < count; k++) kept = withOne(kept, dated(2 ** k), () => bytes);
+    for (let k = 0; k < count; k++)
+      kept = withOne(
+        kept,
+        dated(2 ** k),
+        () => bytes,
+        () => false,
+      );
     return kept.map(({ step }) => step);
   };
   assert.equal(until(12).length, 12);
@@ -183,10 +189,20 @@ test("twelve checkpoints of a curve stay, and 256 MiB of all, but always the fir
 
 test("a checkpoint of another curve does not make room, and keeps its place", () => {
   const others = Array.from({ length: 12 }, (_, k) => dated(k, 1));
-  const found = withOne([...others, dated(0), dated(9)], dated(20), () => 1);
+  const found = withOne(
+    [...others, dated(0), dated(9)],
+    dated(20),
+    () => 1,
+    () => false,
+  );
   assert.equal(found.length, 15);
   assert.deepEqual(
-    withOne([dated(5), dated(9, 1), dated(9)], dated(9), () => 1).map(({ step }) => step),
+    withOne(
+      [dated(5), dated(9, 1), dated(9)],
+      dated(9),
+      () => 1,
+      () => false,
+    ).map(({ step }) => step),
     [5, 9, 9],
   );
 });
@@ -211,14 +227,17 @@ test("a checkpoint's bytes are those of its tensors, arrays and predictions", ()
 test("six branches stay, and a seventh takes the place of the first", () => {
   const history = new History();
   const add = (step: number) =>
-    history.add({
-      step,
-      examples: 0,
-      loss: 0,
-      arrays: new Map(),
-      predictions: new Float32Array(),
-      tensors: new Map(),
-    });
+    history.add(
+      {
+        step,
+        examples: 0,
+        loss: 0,
+        arrays: new Map(),
+        predictions: new Float32Array(),
+        tensors: new Map(),
+      },
+      null,
+    );
   add(0);
   for (let k = 1; k <= 7; k++) {
     history.line.add(k, Number.NaN);

@@ -24,7 +24,7 @@ export class CommTrainer extends LentEngine implements TrainingHost {
   }
 
   get plan(): string {
-    return this.engine.shown?.plan ?? "";
+    return this.engine.content?.plan ?? "";
   }
 
   blob(name: string): Promise<Uint8Array<ArrayBuffer>> {

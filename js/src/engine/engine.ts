@@ -85,6 +85,10 @@ class GlEngine implements Engine {
     if (this.device !== undefined) this.follow(this.device);
   }
 
+  get content(): Content | undefined {
+    return this.loaded?.content;
+  }
+
   get bytes(): number {
     return this.loaded?.session.bytes ?? 0;
   }

@@ -14,7 +14,11 @@ export abstract class LentEngine {
   }
 
   get rows(): WeightRows | undefined {
-    return this.engine.shown?.rows;
+    return this.engine.content?.rows;
+  }
+
+  get hasValues(): boolean {
+    return this.engine.shown !== undefined;
   }
 
   initial(): WeightRows {

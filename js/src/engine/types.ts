@@ -75,6 +75,8 @@ export interface Engine {
   readonly losses: number;
   /** What the values are of; undefined before the first run, and while something else is on its way. */
   readonly shown: Content | undefined;
+  /** What is loaded: it stays while that runs once more, and while the context is lost; undefined for nothing. */
+  readonly content: Content | undefined;
   /** Bytes that textures and buffers take on the device. */
   readonly bytes: number;
   /** How many views there are. */

@@ -55,7 +55,7 @@ class PageTrainer extends LentEngine implements TrainingHost {
   }
 
   get plan(): string {
-    return this.engine.shown === undefined ? "" : this.hash;
+    return this.engine.content === undefined ? "" : this.hash;
   }
 
   tell(): void {

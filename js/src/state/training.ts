@@ -13,13 +13,15 @@ export interface TrainingHost {
   readonly page: string;
   /** Whether Python can be asked for another batch size or for layers to be frozen. */
   readonly compiles: boolean;
-  /** The hash of the Plan that is shown; "" for none, and while the context is lost. */
+  /** The hash of the Plan that is loaded, also while that runs and while the context is lost; "" for none. */
   readonly plan: string;
+  /** Whether its values are there: not while a run is on its way, and not while the context is lost. */
+  readonly hasValues: boolean;
   /** How often the context was lost: with it went all that was learned since the last state that was kept. */
   readonly losses: number;
   /** The rows of all that changes, as it is at first, by texture; of a Plan where nothing does, of all weights now. */
   initial(): WeightRows;
-  /** Those of a loop in Python that are shown. */
+  /** Those of a loop in Python that are loaded. */
   readonly rows: WeightRows | undefined;
   use<T>(work: (session: Session) => Promise<T>): Promise<T>;
   /** Runs the network that is shown on the weights of now. */
@@ -165,6 +167,8 @@ export interface TrainingState {
   readonly progress: Signal<TrainingProgress>;
   /** What pages show where another one trains: a blob of Python's `Trained.seen_by_others`, of a round of a training. */
   readonly others: Signal<{ training?: string; round?: number; blob: string }>;
+  /** The id of the checkpoint that the reader has chosen; null for none. */
+  readonly checkpoint: Signal<number | null>;
   /** null while none runs here. */
   readonly trainingActions: Signal<TrainingActions | null>;
   /** Takes what Python says of its own loop, and gives the weights once all parts of them are here; null for nobody. */
@@ -182,6 +186,7 @@ export const trainingState = (): TrainingState => ({
   trainer: signal(null),
   progress: signal(NO_TRAINING),
   others: signal({ blob: "" }),
+  checkpoint: signal(null),
   trainingActions: signal(null),
   mirroring: signal(null),
   rows: signal(undefined),

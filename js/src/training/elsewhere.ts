@@ -70,7 +70,7 @@ export class Elsewhere {
     const { host, state } = this;
     const course = await courseOf((name) => host.blob(name), this.record);
     const bytes = await host.blob(blob);
-    if (host.plan !== course.plan) throw new Error("the Plan is not here yet");
+    if (host.plan !== course.plan || !host.hasValues) throw new Error("the Plan is not here yet");
     const line = Line.of(bytes);
     const numbers = new Float32Array(bytes.slice().buffer);
     let at = Line.numbers(line);

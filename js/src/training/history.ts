@@ -12,10 +12,11 @@ export class History {
   branches: readonly Curve[] = [];
   private ids = 0;
 
-  /** The state of now as a checkpoint. */
-  add(kept: Omit<Kept, "id" | "branch">): void {
+  /** The state of now as a checkpoint; the one with the id `chosen` stays. */
+  add(kept: Omit<Kept, "id" | "branch">, chosen: number | null): void {
     this.ids += 1;
-    this.checkpoints = withOne(this.checkpoints, { ...kept, id: this.ids, branch: 0 }, bytesOf);
+    const one = { ...kept, id: this.ids, branch: 0 };
+    this.checkpoints = withOne(this.checkpoints, one, bytesOf, ({ id }) => id === chosen);
   }
 
   get(id: number): Kept | undefined {

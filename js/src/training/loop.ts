@@ -31,6 +31,8 @@ export interface LoopEvents {
   onState(state: TrainingRecord["state"]): void;
   /** Whether somebody sees one of its views. */
   isSeen(): boolean;
+  /** The id of the checkpoint that the reader has chosen; null for none. */
+  chosen(): number | null;
 }
 
 export class Loop implements TrainingActions {
@@ -339,7 +341,7 @@ export class Loop implements TrainingActions {
     if (kept === undefined) return;
     const held = heldOut.findLast(([at]) => at === step)?.[1];
     const loss = held ?? losses[step - 1] ?? Number.NaN;
-    this.history.add({ ...kept, step, examples, loss });
+    this.history.add({ ...kept, step, examples, loss }, this.events.chosen());
     this.showKept();
   }
 

@@ -187,7 +187,9 @@ export class Mirroring implements TrainingActions {
       this.ids += 1;
       const loss = this.line.losses[step - 1] ?? Number.NaN;
       const one = { id: this.ids, step, loss, branch: 0, arrays, predictions: NONE };
-      this.kept = withOne(this.kept, { ...one, rows: weights, plan: host.plan }, bytesOf);
+      const kept = { ...one, rows: weights, plan: host.plan };
+      const chosen = this.state.checkpoint.peek();
+      this.kept = withOne(this.kept, kept, bytesOf, ({ id }) => id === chosen);
     });
     this.say();
   }

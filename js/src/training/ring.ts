@@ -29,26 +29,33 @@ const LEAST = 5;
 export const nextStep = (last: number): number => Math.max(last + LEAST, Math.ceil(last * GROWTH));
 
 /**
- * With one more at the end, without those that are too many: of each curve first and last stay, and of the others goes
- * the one whose neighbours are nearest, as steps are told apart on a logarithmic axis.
+ * With one more at the end, without those that are too many: of each curve first and last stay, and the one that is
+ * `chosen`; of the others goes the one whose neighbours are nearest, as steps are told apart on a logarithmic axis.
  */
 export function withOne<K extends Dated>(
   kept: readonly K[],
   one: K,
   bytes: (one: K) => number,
+  chosen: (one: K) => boolean,
 ): K[] {
   const bytesOf = (all: readonly K[]) => all.reduce((sum, each) => sum + bytes(each), 0);
   const found = [...kept.filter(({ branch, step }) => branch !== 0 || step < one.step), one];
   const own = () => found.filter(({ branch }) => branch === one.branch);
   while (own().length > 2 && (own().length > MOST || bytesOf(found) > MOST_BYTES)) {
-    found.splice(found.indexOf(leastNeeded(own())), 1);
+    const least = leastNeeded(own(), chosen);
+    if (least === undefined) break;
+    found.splice(found.indexOf(least), 1);
   }
   return found;
 }
 
-function leastNeeded<K extends Dated>(line: readonly K[]): K {
-  let [least, nearest] = [line[1] as K, Number.POSITIVE_INFINITY];
+function leastNeeded<K extends Dated>(
+  line: readonly K[],
+  chosen: (one: K) => boolean,
+): K | undefined {
+  let [least, nearest]: [K | undefined, number] = [undefined, Number.POSITIVE_INFINITY];
   for (let k = 1; k + 1 < line.length; k++) {
+    if (chosen(line[k] as K)) continue;
     const [before, after] = [line[k - 1]?.step ?? 0, line[k + 1]?.step ?? 0];
     const gap = Math.log((after + LEAST) / (before + LEAST));
     if (gap < nearest) [least, nearest] = [line[k] as K, gap];

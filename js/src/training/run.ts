@@ -59,6 +59,7 @@ export const runTraining: RunTraining = (state) => {
       }
       const history = now?.id === record.id ? now.history : undefined;
       end();
+      if (history === undefined) state.checkpoint.value = null; // ids count from 1 again
       if (record.mirrored) {
         now = new Mirroring(state, host, record);
         return;
@@ -105,7 +106,7 @@ function begin(
   const open = async (): Promise<void> => {
     course ??= await courseOf((name) => host.blob(name), first);
     // The Plan comes by another way.
-    if (closed || opening || host.plan !== course.plan) return;
+    if (closed || opening || host.plan !== course.plan || !host.hasValues) return;
     opening = true;
     history ??= await past();
     const given = await fetched(host, course);
@@ -116,6 +117,7 @@ function begin(
         change({ state: now, until: -1 });
       },
       isSeen: () => [...state.seen.peek().values()].includes(true),
+      chosen: () => state.checkpoint.peek(),
     });
     if (record.owner === "") change({ owner: host.page });
     say({ course, ratios: null, dead: null, predictions: null, looking: null });

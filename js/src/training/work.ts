@@ -147,7 +147,7 @@ export class Work {
     while (!isUseless()) {
       // A run fails before the page is told of the loss, and again until all is there.
       await new Promise((resolve) => setTimeout(resolve, LOST_MS));
-      if (host.plan !== given.course.plan) continue;
+      if (host.plan !== given.course.plan || !host.hasValues) continue;
       this.lost = host.losses;
       const isPut = await unlessLost(async () => {
         await this.put(tensors);

@@ -30,6 +30,9 @@ from nbglcnn.viewer.reading import Reader
 from nbglcnn.viewer.trained import Trained, end_of, first
 
 TRAINING = "_training"  # what pages and Python tell each other
+# What a page changes of a training that goes on.
+STEERED = ("state", "lr", "noise", "until", "batch", "frozen")
+MOST_TURNS = 100  # of which a page's answer may still be on its way
 
 
 class TrainingTrait(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -58,6 +61,8 @@ class Trains(HandsOver):
         """Before the traits are there."""
         self._begin_handing_over()
         self._training_turn = 0
+        self._turns: dict[int, TrainingRecord] = {}  # the last record of each turn
+        self._set_at: dict[str, int] = {}  # the turn at which Python changed each field last
         self._telling_training = False
         self._failed: tuple[protocol.Stepped, str] | None = None  # of which training
         # That BatchNorms have seen, by the names of their buffers.
@@ -228,17 +233,53 @@ class Trains(HandsOver):
 
     def _tell_training(self, record: TrainingRecord | None) -> None:
         trained = self.network.trained
+        known = self._steered(self._told_training)
         if record is not None and trained is not None and record.state in ("running", "paused"):
             self._goes_on_as = record.state
             if self._wants_another(trained, record):
                 record = msgspec.structs.replace(record, state="handing")
         self._training_turn += 1
         self._told_training = record
+        for name, value in self._steered(record).items():
+            if value != known.get(name, value):
+                self._set_at[name] = self._training_turn
+        self._keep_turn(record)
         if self.training is not None and record is not None:
             live.follow(self.training, record)
             if record.state == "handing":
                 self.training.set_trait("state", self._goes_on_as)
         self._tell_training_again()
+
+    def _keep_turn(self, record: TrainingRecord | None) -> None:
+        """Keep the record that pages have at this turn."""
+        self._turns.pop(self._training_turn - MOST_TURNS, None)
+        if record is not None:
+            wanted = self._steered(record)
+            self._turns[self._training_turn] = msgspec.structs.replace(record, **wanted)
+
+    def _steered(self, record: TrainingRecord | None) -> dict[str, Any]:
+        """What a page can change of it; during a hand-over the state behind that."""
+        if record is None:
+            return {}
+        fields = {name: getattr(record, name) for name in STEERED}
+        return fields | ({"state": self._goes_on_as} if record.state == "handing" else {})
+
+    def _merged(self, turn: int, new: TrainingRecord) -> TrainingRecord | None:
+        """The current record with what a page has changed in that of an older turn.
+
+        What Python has changed since that turn stays.
+        """
+        now, before = self._told_training, self._turns.get(turn)
+        if now is None or before is None or not now.id == before.id == new.id:
+            return now
+        changes = {
+            name: getattr(new, name)
+            for name in STEERED
+            if getattr(new, name) not in (getattr(before, name), "handing")
+            and self._set_at.get(name, 0) <= turn
+        }
+        self._turns[turn] = msgspec.structs.replace(before, **changes)
+        return msgspec.structs.replace(now, **changes)
 
     def _tell_training_again(self) -> None:
         with self._quietly():
@@ -271,25 +312,29 @@ class Trains(HandsOver):
             self._tell_training_again()
             return
         new = told.training
-        if told.turn is not None and told.turn < self._training_turn:
-            self._tell_training_again()
-            return
+        is_late = False  # whether it was sent before the page had Python's newest record
+        if told.turn is not None and told.turn < self._training_turn and new is not None:
+            is_late, new = True, self._merged(told.turn, new)
         if (
             now is None or new is None or new.course != now.course
-            or now.state == "stopped" or now.mirrored
+            or now.state == "stopped" or now.mirrored or (is_late and new == now)
         ):  # fmt: skip
             self._tell_training_again()
             return
         self._told_training = new
+        if not is_late:
+            self._keep_turn(new)
         if new.id != now.id and self._begins_again(new):
             return
         trained = self.network.trained
-        if trained is not None and self._wants_another(trained, new):
+        wants_another = trained is not None and self._wants_another(trained, new)
+        if trained is not None and wants_another:
             try:
                 self._check_wants(trained.course, new)
             except InputError as error:
                 self._as_before(trained.course, new, error)
                 return
+        if wants_another or is_late:
             self._tell_training(new)
         if self.training is not None:
             live.follow(self.training, new)

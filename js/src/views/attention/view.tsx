@@ -9,6 +9,7 @@ import type { Products } from "../../explain/products.ts";
 import { exact } from "../../format.ts";
 import type { Layer } from "../../plan.ts";
 import type * as Kit from "../explain/kit.ts";
+import { IndexField } from "../index_field.tsx";
 
 /** Longer rows are told by their bars alone. */
 const MOST_ROW = 160;
@@ -90,20 +91,13 @@ export function AttentionPicture(props: Props) {
         text={`${mix.name}, ${who}: the values of all tokens by these shares`}
       >
         {pair.features > 1 && (
-          <label class="nbg-labelled">
-            <span class="nbg-second">Shown for feature</span>
-            <input
-              class="nbg-select nbg-index"
-              type="number"
-              min={0}
-              max={pair.features - 1}
-              value={pair.feature}
-              onChange={(event) => {
-                const feature = event.currentTarget.valueAsNumber;
-                if (feature >= 0 && feature < pair.features) hold({ ...more, index, feature });
-              }}
-            />
-          </label>
+          <IndexField
+            label="Shown for feature"
+            low={0}
+            high={pair.features - 1}
+            index={pair.feature}
+            choose={(feature) => hold({ ...more, index, feature })}
+          />
         )}
         <Row {...{ kit, width }} products={found.mix} names={["Shares", `v: ${v}`]} />
         <Contributions

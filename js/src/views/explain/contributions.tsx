@@ -3,6 +3,7 @@
 import { exact, full, short } from "../../format.ts";
 import { NotFinite } from "../bars.tsx";
 import { placeOf, pointIn, useViews } from "../context.ts";
+import { IndexField } from "../index_field.tsx";
 import { largest, rank } from "../layout.ts";
 import { Num } from "./number.tsx";
 
@@ -53,10 +54,6 @@ export function Contributions(props: {
     const k = under(event);
     if (k !== undefined) choose?.(k);
   };
-  const set = (event: Event): void => {
-    const k = (event.currentTarget as HTMLInputElement).valueAsNumber - first;
-    if (Number.isInteger(k) && k >= 0 && k < count) choose?.(k);
-  };
   const all =
     shown.length < count ? `The ${full(shown.length)} of ${full(count)}` : `All ${full(count)}`;
   return (
@@ -66,17 +63,13 @@ export function Contributions(props: {
           {all} {noun}s <span class="nbg-second">{words}, largest first</span>
         </h3>
         {choose && (
-          <label class="nbg-labelled">
-            <span class="nbg-second">Shown for {noun}</span>
-            <input
-              class="nbg-select nbg-index"
-              type="number"
-              min={first}
-              max={first + count - 1}
-              value={first + chosen}
-              onChange={set}
-            />
-          </label>
+          <IndexField
+            label={`Shown for ${noun}`}
+            low={first}
+            high={first + count - 1}
+            index={first + chosen}
+            choose={(index) => choose(index - first)}
+          />
         )}
       </header>
       {/* biome-ignore lint/a11y/useKeyWithClickEvents: the number field above is the keyboard's way */}

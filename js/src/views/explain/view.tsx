@@ -10,6 +10,7 @@ import type { Value } from "../../plan.ts";
 import type { Pixel } from "../../state.ts";
 import { imageOf, useTensors, useViews } from "../context.ts";
 import type * as fields from "../fields/room.ts";
+import { IndexField } from "../index_field.tsx";
 import { rank } from "../layout.ts";
 import { isReadable } from "../measures.ts";
 import { Room, roomOf } from "../rooms.tsx";
@@ -229,18 +230,31 @@ function Chooser(props: {
   return (
     <div class="nbg-tools">
       {channels > 1 && (
-        <Index
+        <IndexField
           label={last ? "Head" : height * width === 1 ? "Value" : "Channel"}
-          count={channels}
-          now={channel}
+          low={0}
+          high={channels - 1}
+          index={channel}
           choose={toChannel}
         />
       )}
       {height > 1 && (
-        <Index label={last ? "Query" : "y"} count={height} now={y} choose={(to) => choose(to, x)} />
+        <IndexField
+          label={last ? "Query" : "y"}
+          low={0}
+          high={height - 1}
+          index={y}
+          choose={(to) => choose(to, x)}
+        />
       )}
       {width > 1 && (
-        <Index label={last || "x"} count={width} now={x} choose={(to) => choose(y, to)} />
+        <IndexField
+          label={last || "x"}
+          low={0}
+          high={width - 1}
+          index={x}
+          choose={(to) => choose(y, to)}
+        />
       )}
       {what !== null && height * width > 1 && (
         <Slide
@@ -252,27 +266,6 @@ function Chooser(props: {
         />
       )}
     </div>
-  );
-}
-
-function Index(props: { label: string; count: number; now: number; choose: (to: number) => void }) {
-  const { label, count, now, choose } = props;
-  const set = (event: Event): void => {
-    const to = (event.currentTarget as HTMLInputElement).valueAsNumber;
-    if (Number.isInteger(to) && to >= 0 && to < count) choose(to);
-  };
-  return (
-    <label class="nbg-labelled">
-      <span class="nbg-second">{label}</span>
-      <input
-        class="nbg-select nbg-index"
-        type="number"
-        min={0}
-        max={count - 1}
-        value={now}
-        onInput={set}
-      />
-    </label>
   );
 }
 

@@ -105,6 +105,9 @@ function Whole(props: { hand: Hand; filter: Filter; say: (why: string) => void }
   // The weights that the factor is of: those that the filter had when it was 1.
   const [base, setBase] = useState<readonly number[] | null>(null);
   const [factor, setFactor] = useState(1);
+  // The view is drawn again with each run: what is typed stays.
+  const [draft, setDraft] = useState<string | null>(null);
+  const text = String(Number(factor.toFixed(4)));
   const stepper = useRef(createStepper()).current;
   const { places, title } = filter;
   const forget = useCallback((): void => {
@@ -155,18 +158,18 @@ function Whole(props: { hand: Hand; filter: Filter; say: (why: string) => void }
       <input
         class="nbg-factor"
         aria-label={`Factor of ${title}`}
-        value={Number(factor.toFixed(4))}
+        value={draft ?? text}
+        onInput={(event) => setDraft(event.currentTarget.value)}
         onKeyDown={(event) => {
           event.stopPropagation(); // the field has an undo of its own
-          if (event.key === "Escape") event.currentTarget.value = String(Number(factor.toFixed(4)));
+          if (event.key === "Escape") event.currentTarget.value = text;
           if (event.key === "Escape" || event.key === "Enter") event.currentTarget.blur();
         }}
         onBlur={(event) => {
-          const field = event.currentTarget;
-          const found = parsed(field.value);
+          const found = parsed(event.currentTarget.value);
+          setDraft(null);
           say(typeof found === "string" ? found : "");
-          if (typeof found === "string") field.value = String(factor);
-          else if (found !== Number(factor.toFixed(4))) scale(found, false);
+          if (typeof found !== "string" && String(found) !== text) scale(found, false);
         }}
       />
       <button type="button" class="nbg-button" onClick={() => make(places.map(() => 0))}>

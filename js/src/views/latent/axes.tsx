@@ -1,5 +1,6 @@
 // What the two axes of the plane are of: two numbers of the code, or two pictures of the data.
 import { useLayoutEffect, useRef } from "preact/hooks";
+import { IndexField } from "../index_field.tsx";
 import { type Codes, nameOf, pictureOf } from "./codes.ts";
 import { clamp } from "./numbers.ts";
 import type { Axes, Choice } from "./plane.ts";
@@ -19,23 +20,20 @@ export function AxesOf(props: {
   if (axes === "units" || codes === null) {
     const set = (end: 0 | 1, at: number): void => {
       const [a, b] = choice.units;
-      const one = clamp(Math.round(at) || 0, 0, numbers - 1);
-      choose({ ...choice, units: end === 0 ? [one, b] : [a, one] });
+      choose({ ...choice, units: end === 0 ? [at, b] : [a, at] });
     };
     return (
       <div class="nbg-latent-of">
         {(["across", "up"] as const).map((word, end) => (
-          <label key={word} class="nbg-labelled">
-            <span class="nbg-second">Number {word}</span>
-            <input
-              type="number"
-              class="nbg-select nbg-latent-unit"
-              min={0}
-              max={numbers - 1}
-              value={choice.units[end as 0 | 1]}
-              onChange={(event) => set(end as 0 | 1, Number(event.currentTarget.value))}
-            />
-          </label>
+          <IndexField
+            key={word}
+            label={`Number ${word}`}
+            class="nbg-latent-unit"
+            low={0}
+            high={numbers - 1}
+            index={choice.units[end as 0 | 1]}
+            choose={(index) => set(end as 0 | 1, index)}
+          />
         ))}
       </div>
     );

@@ -11,6 +11,11 @@ export function NumberField(props: {
 }) {
   const { label, value, low, high, step, set } = props;
   const [wrong, setWrong] = useState(false);
+  // While a source plays the drawer is drawn again and again: what is typed stays.
+  const [draft, setDraft] = useState<string | null>(null);
+  const leave = (event: Event): void => {
+    if (isGood(event.currentTarget as HTMLInputElement)) setDraft(null);
+  };
   return (
     <label class="nbg-source-number">
       <span class="nbg-second">{label}</span>
@@ -19,23 +24,30 @@ export function NumberField(props: {
         min={low}
         max={high}
         step={Number.isInteger(step) ? step : "any"}
-        value={value}
+        value={draft ?? value}
         aria-invalid={wrong}
         onKeyDown={(event) => {
           const by = { ArrowUp: step, ArrowDown: -step }[event.key];
           if (by === undefined || Number.isInteger(step)) return;
           event.preventDefault();
+          setDraft(null);
+          setWrong(false);
           set(
             Math.min(high ?? Infinity, Math.max(low ?? -Infinity, Number((value + by).toFixed(6)))),
           );
         }}
         onInput={(event) => {
-          const { value: text, validity, valueAsNumber } = event.currentTarget;
-          const good = text !== "" && validity.valid && Number.isFinite(valueAsNumber);
+          const good = isGood(event.currentTarget);
+          setDraft(event.currentTarget.value);
           setWrong(!good);
-          if (good) set(valueAsNumber);
+          if (good) set(event.currentTarget.valueAsNumber);
         }}
+        onChange={leave}
+        onBlur={leave}
       />
     </label>
   );
 }
+
+const isGood = ({ value, validity, valueAsNumber }: HTMLInputElement): boolean =>
+  value !== "" && validity.valid && Number.isFinite(valueAsNumber);

@@ -141,7 +141,7 @@ export function Checkpoints(props: CheckpointsProps) {
             data-checkpoint={one.id}
             aria-selected={one.id === chosen?.id}
             aria-label={`step ${full(one.step)}, loss ${lossOf(one)}${branchText(one)}`}
-            title={one.fits ? undefined : CHANGED}
+            title={one.fits ? undefined : isMirrored ? COMPILED : CHANGED}
             onClick={() => choose(one.id)}
             onKeyDown={(event) => {
               if (event.key !== "Enter" && event.key !== " ") return;
@@ -183,6 +183,8 @@ export function Checkpoints(props: CheckpointsProps) {
 
 const CHANGED =
   "Layers that were frozen then are trained now: it can be neither shown nor gone back to.";
+
+const COMPILED = "The network was compiled again since then: these weights can’t be shown.";
 
 /** Before the first step none is known, unless something is held out. */
 const lossOf = ({ loss }: Checkpoint): string => (Number.isNaN(loss) ? "none yet" : lossText(loss));

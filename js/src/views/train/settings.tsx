@@ -81,6 +81,8 @@ function Choices({ record, course, ended, change }: Props) {
     parameters.some((one) => !record.frozen.includes(one));
   const learning = groups.filter(({ parameters }) => learns(parameters)).length;
   const batch = batchOf(course, record);
+  // While it trains the view is drawn again and again: what is typed stays.
+  const [draft, setDraft] = useState<string | null>(null);
   return (
     <>
       {off && <p class="nbg-second">{why}</p>}
@@ -92,14 +94,16 @@ function Choices({ record, course, ended, change }: Props) {
           min={1}
           max={course.count}
           step={1}
-          value={batch}
+          value={draft ?? batch}
           disabled={off}
+          onInput={(event) => setDraft(event.currentTarget.value)}
           onChange={(event) => {
             const wanted = Math.round(Number(event.currentTarget.value));
-            const fits = wanted >= 1 && wanted <= course.count;
-            if (!fits) event.currentTarget.value = String(batch);
-            else if (wanted !== batch) change({ batch: wanted });
+            setDraft(null);
+            if (wanted >= 1 && wanted <= course.count && wanted !== batch)
+              change({ batch: wanted });
           }}
+          onBlur={() => setDraft(null)}
         />
         <span class="nbg-second">of {course.count}</span>
       </label>

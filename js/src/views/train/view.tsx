@@ -107,14 +107,14 @@ export function TrainView({ network }: { network: Network }) {
 /** The checkpoint that is chosen: while the training pauses all views show it. */
 function useChosen() {
   const { state } = useViews();
-  const [picked, setPicked] = useState<number | null>(null);
   const { checkpoints, looking, phase } = state.progress.value;
+  const picked = state.checkpoint.value;
   const chosen: Checkpoint | null =
     checkpoints.find(({ id }) => id === looking) ??
     checkpoints.find(({ id }) => id === picked) ??
     null;
   const leave = (): void => {
-    setPicked(null);
+    state.checkpoint.value = null;
     if (state.progress.peek().looking !== null) state.trainingActions.peek()?.look(null);
   };
   const choose = (id: number): void => {
@@ -124,7 +124,7 @@ function useChosen() {
       leave();
       return;
     }
-    setPicked(id);
+    state.checkpoint.value = id;
     if (shows) state.trainingActions.peek()?.look(id);
     else if (looking !== null) state.trainingActions.peek()?.look(null);
   };

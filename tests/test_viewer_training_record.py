@@ -1,0 +1,137 @@
+"""A page and Python change the same training at the same time: messages in an explicit order."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from nbglcnn import Viewer, transforms
+from scripted_page import Wires
+
+X = np.random.default_rng(4).random((12, 1, 6, 6), np.float32)
+Y = np.arange(12) % 3
+
+
+@pytest.fixture(scope="module")
+def made() -> Iterator[Viewer]:
+    torch.manual_seed(8)
+    model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(32, 3)).eval()
+    viewer = Viewer(model, X[:1], timeout=5)
+    Wires(viewer).page()
+    yield viewer
+    viewer.close()
+
+
+@pytest.fixture
+def viewer(made: Viewer) -> Viewer:
+    """Its page has heard of a training that runs."""
+    if made.training is not None:
+        made._end_training()
+    made.bends.clear()
+    made.train((X, Y), "cross_entropy", batch_size=4, held_out=0)
+    return made
+
+
+class Page:
+    """What a page knows of the training, and changes in it, before Python's next words reach it."""
+
+    def __init__(self, viewer: Viewer) -> None:
+        self.viewer = viewer
+        self.turn = viewer._training["turn"]
+        self.record: dict[str, Any] = dict(viewer._training["training"])
+
+    def change(self, **fields: Any) -> None:
+        self.record |= fields
+        self.viewer.set_state({"_training": {"training": self.record, "turn": self.turn}})
+
+
+def steer(viewer: Viewer, **numbers: float) -> None:
+    """What a cell does."""
+    assert viewer.training is not None
+    for name, number in numbers.items():
+        setattr(viewer.training, name, number)
+
+
+def told(viewer: Viewer) -> tuple[Any, ...]:
+    """What pages have last been sent: state, learning rate, noise."""
+    record = viewer._training["training"]
+    assert viewer._training["turn"] == viewer._training_turn
+    return record["state"], record["lr"], record["noise"]
+
+
+def test_a_pause_holds_that_python_gets_behind_its_own_words(viewer: Viewer) -> None:
+    page = Page(viewer)
+    steer(viewer, noise=0.25)
+    page.change(state="paused")
+    assert viewer.training is not None and viewer.training.state == "paused"
+    assert told(viewer) == ("paused", 0.001, 0.25)
+    page.change(lr=0.5)
+    page.change(lr=0.125)
+    assert told(viewer) == ("paused", 0.125, 0.25)
+    # A page that has Python's noise, and not yet the pause, has not undone the pause.
+    page.turn += 1
+    page.change(state="running", noise=0.25, lr=0.0625)
+    assert told(viewer) == ("paused", 0.0625, 0.25)
+
+
+def test_what_both_have_changed_is_as_python_has_it(viewer: Viewer) -> None:
+    page = Page(viewer)
+    steer(viewer, lr=0.5)
+    page.change(lr=0.125, noise=0.25)
+    assert told(viewer) == ("running", 0.5, 0.25)
+    assert viewer.training is not None and viewer.training.lr == 0.5
+    page.change(state="paused")
+    assert told(viewer) == ("paused", 0.5, 0.25)
+
+
+def test_a_pause_during_a_hand_over_holds_behind_it(viewer: Viewer) -> None:
+    page = Page(viewer)
+    viewer.bend("0", transforms.multiply(2.0))
+    assert told(viewer)[0] == "handing"
+    page.change(state="paused", lr=0.5)
+    assert told(viewer) == ("handing", 0.5, 0.0)
+    assert viewer.training is not None and viewer.training.state == "paused"
+    assert viewer._goes_on_as == "paused"
+    page = Page(viewer)
+    steer(viewer, noise=0.25)
+    page.change(lr=0.125)
+    assert told(viewer) == ("handing", 0.125, 0.25)
+    assert viewer._goes_on_as == "paused"
+    # Another page has not heard of the pause.
+    page.turn -= 1
+    page.change(lr=0.0625)
+    assert told(viewer) == ("handing", 0.0625, 0.25)
+    page = Page(viewer)
+    viewer.training.resume()
+    page.change(state="paused", noise=0.5)
+    assert told(viewer) == ("handing", 0.0625, 0.5)
+    assert viewer._goes_on_as == "running"
+
+
+def test_a_batch_size_that_comes_late_is_handed_over_and_a_wrong_one_refused(
+    viewer: Viewer,
+) -> None:
+    page = Page(viewer)
+    steer(viewer, noise=0.25)
+    page.change(batch=6)
+    assert viewer._training["training"]["batch"] == 6
+    assert told(viewer)[0] == "handing"
+    with pytest.warns(UserWarning, match="batch_size=13"):
+        page.change(batch=13)
+    assert viewer._training["training"]["batch"] == 4
+
+
+def test_another_training_takes_nothing_of_the_one_before(viewer: Viewer) -> None:
+    page = Page(viewer)
+    viewer._end_training()
+    page.change(lr=0.5)
+    assert told(viewer) == ("stopped", 0.001, 0.0)
+    viewer.train((X, Y), "cross_entropy", batch_size=4, held_out=0)
+    page.change(state="paused", noise=0.5)
+    assert told(viewer) == ("running", 0.001, 0.0)
+    page.turn = -5
+    page.change(id=viewer._training["training"]["id"])
+    assert told(viewer) == ("running", 0.001, 0.0)
