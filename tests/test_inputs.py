@@ -110,7 +110,6 @@ KINDS: dict[str, tuple[str, Any, tuple[Array, ...]]] = {
     "tuple": ("two", PAIR, PAIR),
     "tuple of tensors": ("two", (tensor(COLOUR).requires_grad_(), tensor(GREY)), PAIR),
     "tuple of pictures and an array": ("two", (PICTURES, GREY), PAIR),
-    "tuple of pictures and tensors": ("two", (PICTURES, [*tensor(GREY)]), PAIR),
     "dict by name": ("two", {"low": GREY.astype(np.float64), "image": PICTURES}, PAIR),
 }  # fmt: skip
 

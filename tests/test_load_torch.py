@@ -21,7 +21,7 @@ from asserting import Asserted
 from nbglcnn.errors import InputError, UnsupportedModel, UnsupportedOperator
 from nbglcnn.graph import Array, Graph, Node
 from nbglcnn.inputs import as_arrays
-from nbglcnn.load import load, specs_of, with_parameters
+from nbglcnn.load import arrays_for, load, with_parameters
 from nbglcnn.load.names import Call, place, torch_keys
 from nbglcnn.load.passes.evaluate import run_graph
 from nbglcnn.lowering.lower import lower
@@ -722,9 +722,9 @@ def test_pictures_become_batches_of_the_models_channels() -> None:
     _, (array,) = load(nn.Conv2d(3, 1, 1).eval(), picture.convert("L"))
     assert array.shape == (1, 3, 4, 5)
     graph, _ = load(nn.Conv2d(3, 1, 1).eval(), randn(1, 3, 4, 5))
-    assert as_arrays(picture.convert("RGBA"), specs_of(graph))[0].shape == (1, 3, 4, 5)
+    assert arrays_for(graph, picture.convert("RGBA"))[0].shape == (1, 3, 4, 5)
     with pytest.raises(InputError, match=r"input: shape \(1, 3, 5, 4\) was given"):
-        as_arrays(picture.rotate(90, expand=True), specs_of(graph))
+        arrays_for(graph, picture.rotate(90, expand=True))
     with pytest.raises(InputError, match="one shape"):
         as_arrays([picture, picture.resize((2, 2))])
     deep = Image.fromarray(np.array([[0, 65535]], np.uint16))
@@ -751,11 +751,11 @@ def test_arrays_and_tensors_are_copied_and_checked() -> None:
             as_arrays(wrong)
     graph, _ = load(nn.Linear(2, 2).eval(), x)
     with pytest.raises(InputError, match=r"shape \(2,\) was given; it is \(1, 2\); add the batch"):
-        as_arrays(np.zeros(2), specs_of(graph))
+        arrays_for(graph, np.zeros(2))
     with pytest.raises(InputError, match="dtype int64"):
-        as_arrays(np.zeros((1, 2), np.int64), specs_of(graph))
+        arrays_for(graph, np.zeros((1, 2), np.int64))
     with pytest.raises(InputError, match="2 inputs were given; the model takes 1"):
-        as_arrays((x, x), specs_of(graph))
+        arrays_for(graph, (x, x))
 
 
 class Median(nn.Module):

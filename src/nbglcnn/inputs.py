@@ -24,6 +24,7 @@ TAKEN = (
     "give an array, a tensor, a PIL image, the path of a picture or a list of these; for several "
     "inputs a tuple of them, or a dict by their names"
 )
+BOTH = "A."  # before the name of an input that two compared networks read
 URL = re.compile(r"[a-z][a-z0-9+.-]*://|(data|blob):", re.IGNORECASE)
 
 
@@ -101,9 +102,15 @@ def with_elements(names: Iterable[str], arrays: Sequence[Array]) -> Sequence[Arr
 def by_names(given: Mapping[Any, Any], names: Sequence[str]) -> dict[Any, Any]:
     """Inputs by the names that a network has for them, given by those of forward's parameters.
 
-    An input that is called as a module has another one, `mask:1`.
+    An input that is called as a module has another one, `mask:1`, and of two networks that are
+    compared one that both read is `A.mask`.
     """
     own = {name.rpartition(":")[0]: name for name in names if re.fullmatch(r".+:\d+", name)}
+    own |= {
+        name.removeprefix(BOTH): name
+        for name in names
+        if name.startswith(BOTH) and name.replace(BOTH, "B.", 1) not in names
+    }
     return {name if name in names else own.get(name, name): x for name, x in given.items()}
 
 

@@ -141,7 +141,7 @@ def run_hooked(
                 raise InputError(f"{what}{record.where}: {first}") from error
             raise InputError(
                 f"{what}{record.where}: {type(error).__name__}: {str(error)[:500]}"
-                f"{_other_numbers(own, str(error))}"
+                f"{_other_numbers(own, str(error))}{_batch(arguments)}"
             ) from error
         arrays = [_as_array(t, record) for t in record.captured]
         drew = noise is None and not torch.equal(torch.get_rng_state(), state)
@@ -165,6 +165,14 @@ def _other_numbers(tensors: Sequence[torch.Tensor], message: str) -> str:
         return "; where floats are needed: x.float(), of an array x.astype('float32')"
     if any(floats) and re.search("scalar types: Long", message):
         return "; where whole numbers are needed: x.long(), of an array x.astype('int64')"
+    return ""
+
+
+def _batch(arguments: Arguments | None) -> str:
+    """What to do about a list that was meant as a batch; "" without any list."""
+    given = () if arguments is None else (*arguments.by_position, *arguments.by_name.values())
+    if any(isinstance(one, list) for one in given):
+        return "; a list among several inputs arrives as a list: for a batch torch.stack(items)"
     return ""
 
 
