@@ -340,6 +340,30 @@ def test_a_submodule_of_the_root_may_have_any_name(name: str) -> None:
     assert set(graph.parameters) == {f"{name}.weight", f"{name}.bias"}
 
 
+class Halving(nn.Module):
+    """Has a tensor under the name of a method that each module has."""
+
+    def __init__(self, name: str, *, mask: bool) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 2)
+        self.name, self.mask = name, mask
+        setattr(self, name, torch.tensor(0.5))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.linear(x) * getattr(self, self.name)
+        if self.mask:
+            y = y.clone()
+            y[y < 0] = 0.25
+        return y
+
+
+@pytest.mark.parametrize("mask", [False, True])
+@pytest.mark.parametrize("name", ["half", "float", "cpu", "to", "type", "register_buffer"])
+def test_a_tensor_may_be_called_as_a_method_of_modules(name: str, mask: bool) -> None:
+    graph, _ = check(Halving(name, mask=mask).eval(), randn(4, 3))
+    assert set(graph.parameters) == {"linear.weight", "linear.bias"}
+
+
 def test_a_fresh_batch_norm_keeps_four_tensors_and_is_not_folded() -> None:
     model = nn.Sequential(nn.Conv2d(2, 3, 1, bias=False), nn.BatchNorm2d(3)).eval()
     graph, _ = check(model, randn(1, 2, 4, 4))

@@ -18,7 +18,7 @@ from nbglcnn.inputs import Spec, as_arrays
 from nbglcnn.load.arguments import Arguments, arguments_of, check_names
 from nbglcnn.load.joined import Joined, Side
 from nbglcnn.load.names import arrays_for
-from nbglcnn.load.parameters import fitting, parameters_of, with_numbers, with_parameters
+from nbglcnn.load.parameters import parameters_of, unwrapped_names, with_numbers, with_parameters
 from nbglcnn.load.prepared import Pictured, Prepared, bare, behind, front, pictured, prepared
 from nbglcnn.load.torch.thread import one_at_a_time
 
@@ -37,7 +37,6 @@ __all__ = [
     "bare",
     "behind",
     "copied",
-    "fitting",
     "front",
     "initial",
     "is_module",
@@ -49,6 +48,7 @@ __all__ = [
     "rewrites",
     "tensors_in",
     "tensors_of",
+    "unwrapped_names",
     "with_numbers",
     "with_parameters",
     "with_picture",

@@ -232,7 +232,8 @@ class Comparison(Viewer):
                 "compare(model, state_dict, x) gives it its own"
             )
         now = self.network.graph
-        load.fitting(state_dict, [n[2:] for n in now.parameters if n.startswith("B.")])
+        names = [name.removeprefix("B.") for name in now.parameters if name.startswith("B.")]
+        state_dict = load.unwrapped_names(state_dict, names)
         weights = {
             name: now.values[value].data
             for name, value in now.parameters.items()

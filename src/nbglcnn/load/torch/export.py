@@ -84,6 +84,7 @@ def export(
             program, record, autocast = traced(Settings(twin, settings))
         assert record.root is not None
         without_idle_names(program, len(record.captured), record.root)
+        renamed = with_writable_names(program)
         if has_masks(program):
             with quiet():
                 program = choose_by_masks(program)
@@ -96,7 +97,6 @@ def export(
         unpool_by_windows(program)
         name_all_dimensions(program)
         without_idle_squeezes(program)
-        renamed = with_writable_names(program)
         try:
             exported = _to_onnx(program)
         except Exception as error:
