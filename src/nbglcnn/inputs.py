@@ -154,6 +154,8 @@ def _array(item: Any, spec: Spec, channels: int | None) -> Array:
 def _numbers(item: list[Any], spec: Spec) -> Array:
     try:
         return plain_array(item, spec.name).astype(np.float32)
+    except InputError:
+        raise
     except (TypeError, ValueError) as error:
         raise InputError(f"{spec.name}: this list is not an array of numbers ({error})") from None
 
@@ -261,6 +263,8 @@ def as_array(item: Any, name: str) -> Array:
     """What numpy makes an array of numbers of; InputError else. `name` is what it is for."""
     try:
         array = plain_array(item, name)
+    except InputError:
+        raise
     except (TypeError, ValueError) as error:
         raise InputError(
             f"{name}: {type(item).__name__} cannot become an array ({error}); {TAKEN}"
@@ -363,9 +367,16 @@ def labels_advice(items: Sequence[Any]) -> str:
     shape = tuple(getattr(labels, "shape", ()))
     whole = "int" in str(getattr(labels, "dtype", ""))
     batch = tuple(getattr(images, "shape", ()))[:1]
-    if one or (whole and (not shape or (shape == batch and len(shape) == 1))):
+    if one or (whole and not shape):
+        return f"Of an image with its label, give the image alone: x[0]{_batch_axis(images)}"
+    if whole and shape == batch and len(shape) == 1:
         return "Of images with labels, as a data set gives them, give the images alone: x[0]"
     return ""
+
+
+def _batch_axis(image: Any) -> str:
+    """What gives one example an axis of examples; a picture of Pillow's needs none."""
+    return "[None]" if 0 < len(getattr(image, "shape", ())) < 4 else ""
 
 
 def _read(item: Any, name: str) -> Any:
@@ -379,11 +390,42 @@ def _read(item: Any, name: str) -> Any:
             f"{name}: {type(item).__name__} gives batches: give the images of its first, "
             "next(iter(loader))[0]"
         )
-    if any(c.__module__ == "torch.utils.data.dataset" for c in type(item).__mro__):
+    if _is_data_set(item):
         raise InputError(
-            f"{name}: {type(item).__name__} is a data set: give one of its images, dataset[0][0]"
+            f"{name}: {type(item).__name__} is a data set: give one of its images, "
+            f"dataset{_first_image(item)}"
         )
     return item
+
+
+def _is_data_set(item: Any) -> bool:
+    """Whether it gives items by number and is neither a sequence of numbers nor an array."""
+    if any(c.__module__ == "torch.utils.data.dataset" for c in type(item).__mro__):
+        return True
+    arrays = ("shape", "__array__", "__array_interface__", "__buffer__", "keys", "read", "typecode")
+    return (
+        hasattr(item, "__getitem__")
+        and hasattr(item, "__len__")
+        and not isinstance(item, Sequence | memoryview)
+        and not any(hasattr(item, one) for one in arrays)
+    )
+
+
+def _first_image(data: Any) -> str:
+    """What picks the first image of a data set: "[0][0][None]" of tensors with labels."""
+    try:
+        item = data[0]
+    except Exception:  # an IterableDataset, or a file that is missing
+        return "[0][0]"
+    picked, parts = "[0]", {}
+    if isinstance(item, Mapping):
+        parts = {f"[{key!r}]": one for key, one in item.items()}
+    elif isinstance(item, tuple | list):
+        parts = {f"[{at}]": one for at, one in enumerate(item)}
+    for key, one in parts.items():
+        if _is_image(one) or getattr(one, "shape", ()):
+            return f"{picked}{key}{_batch_axis(one)}"
+    return f"{picked}{_batch_axis(item)}"
 
 
 def checked_path(what: str, path: str) -> None:

@@ -20,11 +20,16 @@ from nbglcnn.load.torch.check import image_channels
 from nbglcnn.load.torch.noise import replayed
 from nbglcnn.load.torch.passed import SeenTensors, renamed
 from nbglcnn.load.torch.redirection import CHOICES, Choice, redirected
-from nbglcnn.load.torch.source import line_of_error
+from nbglcnn.load.torch.source import line_of_call, line_of_error
 from nbglcnn.load.torch.thread import in_float32, random_numbers_kept, unwound
 
 if TYPE_CHECKING:
     import torch
+
+TRANSFORMED = (
+    "torch.vmap and the other transforms of torch.func have no fixed graph. Call layers on the "
+    "whole batch, and write a function of one example as a loop: torch.stack([f(one) for one in x])"
+)
 
 
 @dataclass(slots=True)
@@ -285,6 +290,10 @@ def run(
             if not is_tensor(tensor):
                 record.others += [(suffix, tensor)] * (tensor is not None)
                 continue
+            if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+                inner = record.stack[-1]
+                raise _transformed(inner.path, f"{inner.name or 'the model itself'}"
+                                   f" ({inner.module_type}){line_of_call()}")  # fmt: skip
             # Before anything is copied, run again, exported or lowered: that takes a minute.
             if tensor.numel() > MAX_ELEMENTS:
                 raise _too_large(call, tensor)
@@ -321,6 +330,13 @@ def called(
     """What the model gives for its inputs, each in its place among the arguments."""
     args, named = (inputs, {}) if arguments is None else arguments.filled(inputs)
     return model(*args, **named)
+
+
+def _transformed(path: str, place: str) -> UnsupportedModel:
+    """For a module that is called within torch.vmap or another transform of functions."""
+    refusal = UnsupportedModel(f"{place}: {TRANSFORMED}")
+    refusal.module = path
+    return refusal
 
 
 def _too_large(call: Call, tensor: torch.Tensor) -> UnsupportedModel:

@@ -15,7 +15,7 @@ from nbglcnn.load.names import Call
 from nbglcnn.load.noise import OUTSIDE
 from nbglcnn.load.steps import begin
 from nbglcnn.load.torch.adaptive import pool_adaptively
-from nbglcnn.load.torch.calls import Record, run
+from nbglcnn.load.torch.calls import TRANSFORMED, Record, run
 from nbglcnn.load.torch.cut import Substitutes
 from nbglcnn.load.torch.dropout import refuse_masks
 from nbglcnn.load.torch.extra import decompositions, translations
@@ -88,7 +88,7 @@ def export(
         if has_masks(program):
             with quiet():
                 program = choose_by_masks(program)
-        refuse_masks(program)
+        refuse_masks(program, twin)
         refuse_wrong_translations(program)
         pool_adaptively(program)
         correct_average_pools(program)
@@ -253,6 +253,8 @@ def _plain(error: BaseException, reading: Settings | None) -> str:
                 "it makes numbers on the way that the tracer cannot follow, as torch.autograd.grad "
                 "does; compute without gradients in forward, or draw the part before them"
             )
+        if "PreDispatchTorchFunctionMode" in str(one):
+            return TRANSFORMED
         if "data is not allocated yet" in str(one):
             return (
                 "it reads the numbers of a tensor that is computed, as torch.FloatTensor([t]) does "
