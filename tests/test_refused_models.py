@@ -1,5 +1,6 @@
 """Code in forward that PyTorch runs: taken, or refused with its line and what to write."""
 
+import math
 from collections.abc import Callable
 
 import pytest
@@ -77,3 +78,48 @@ def test_a_viewer_has_python_compute_a_module_that_uses_vmap() -> None:
         assert [layer.name for layer in viewer.network.plan.layers if layer.python] == ["1"]
     finally:
         viewer.close()
+
+
+MADE: dict[str, Function] = {
+    "Linear": lambda m, x: nn.Linear(5, 5)(x),
+    "Conv2d": lambda m, x: nn.Conv2d(3, 3, 1)(x),
+    "Embedding": lambda m, x: x + nn.Embedding(5, 5)(torch.arange(5))[0],
+    "in a Sequential": lambda m, x: nn.Sequential(nn.ReLU(), nn.Linear(5, 5))(x),
+}
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_a_layer_made_in_forward_is_refused_with_what_to_do(kind: str) -> None:
+    with pytest.raises(UnsupportedModel) as error:
+        load(nn.Sequential(nn.ReLU(), Applied(MADE[kind])).eval(), X)
+    words = str(error.value)
+    assert " of test_refused_models.py: `" in words
+    assert "has new random weights at each call; make it in __init__" in words
+    assert "prims" not in words
+
+
+def test_a_layer_without_random_weights_may_be_made_in_forward() -> None:
+    model = Applied(lambda m, x: nn.BatchNorm2d(3).eval()(nn.ReLU()(x))).eval()
+    with Session(compile(model, X)) as session, torch.no_grad():
+        assert_equal(session.run(X)["output"], model(X).numpy())
+
+
+READS: dict[str, tuple[Function, str]] = {
+    "float": (lambda m, x: x * float(x.mean()), r"as float\(t\) does. Compute .* x \* x.mean\(\)"),
+    "math": (lambda m, x: x * math.sqrt(x.var()), r"torch.sqrt\(t\) in the place of math.sqrt"),
+    "int": (lambda m, x: x * int(x.argmax()), r"in the place of int\(t\) .* the tensor itself"),
+    "text": (lambda m, x: (f"{x.mean():.3f}", x * 2)[1], "writes a number of a tensor into a text"),
+}
+
+
+@pytest.mark.parametrize("kind", READS)
+def test_a_number_that_python_reads_is_refused_with_what_to_write(kind: str) -> None:
+    function, words = READS[kind]
+    with pytest.raises(UnsupportedModel, match=words):
+        load(Applied(function).eval(), X)
+
+
+def test_what_the_message_about_numbers_advises_runs() -> None:
+    model = Applied(lambda m, x: x * x.mean() * torch.sqrt(x.var()) * x.argmax()).eval()
+    with Session(compile(model, X)) as session, torch.no_grad():
+        assert_equal(session.run(X)["output"], model(X).numpy())

@@ -423,7 +423,7 @@ def _first_image(data: Any) -> str:
     elif isinstance(item, tuple | list):
         parts = {f"[{at}]": one for at, one in enumerate(item)}
     for key, one in parts.items():
-        if _is_image(one) or getattr(one, "shape", ()):
+        if _is_image(one) or len(getattr(one, "shape", ())):
             return f"{picked}{key}{_batch_axis(one)}"
     return f"{picked}{_batch_axis(item)}"
 

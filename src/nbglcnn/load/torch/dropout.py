@@ -118,6 +118,26 @@ def refuse_masks(program: Any, model: torch.nn.Module) -> None:
             program.graph.erase_node(node)
 
 
+def refuse_new_layers(program: Any) -> None:
+    """UnsupportedModel for a layer that forward makes: its weights are drawn in each call."""
+    import torch
+
+    for node in program.graph.nodes:
+        if torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ()):
+            continue
+        # A parameter is a tensor without numbers, detached.
+        parameter = node.args[0] if node.args else None
+        made = getattr(parameter, "args", None) or (None,)
+        if (
+            getattr(parameter, "target", None) is torch.ops.aten.detach.default
+            and getattr(made[0], "target", None) is torch.ops.aten.empty.memory_format
+        ):
+            raise UnsupportedModel(
+                f"{module_of(node)}{line_of_node(node)}: a layer that forward makes has new random "
+                "weights at each call; make it in __init__"
+            )
+
+
 def _used(program: Any) -> set[Any]:
     """The nodes that an output, or a tensor that is changed in place, follows from."""
     used = set[Any]()
