@@ -4,6 +4,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import onnx
+import pytest
+import torch
+from torch import nn
 
 import nbglcnn
 from nbglcnn import Plan, Session

@@ -402,6 +402,8 @@ def _is_data_set(item: Any) -> bool:
     """Whether it gives items by number and is neither a sequence of numbers nor an array."""
     if any(c.__module__ == "torch.utils.data.dataset" for c in type(item).__mro__):
         return True
+    if _is_tensor(item):
+        return False
     arrays = ("shape", "__array__", "__array_interface__", "__buffer__", "keys", "read", "typecode")
     return (
         hasattr(item, "__getitem__")
