@@ -35,9 +35,11 @@ def left_on(place: str, name: str, model: torch.nn.Module) -> str:
     """What to say of one at a place of the model's code."""
     function, module = MASKS[name]
     drawn = "slopes" if name == "rrelu" else "a mask"
-    said = f"{place}: {name} draws {drawn} at random in each call, and model.eval() does not switch"
     if found := list(_unreached(model)):
-        return f"{said} it off: it does not reach {'; '.join(found[:3])}"
+        return (
+            f"{place}: {name} draws {drawn} at random in each call, and model.eval() does not "
+            f"switch it off: it does not reach {'; '.join(found[:3])}"
+        )
     if name == ATTENTION:
         write = f"F.{function}(…, dropout_p=p if self.training else 0.0)"
     else:
@@ -45,7 +47,10 @@ def left_on(place: str, name: str, model: torch.nn.Module) -> str:
             f"F.{function}(…, training=self.training), or make nn.{module} in __init__: a module "
             "that forward makes is in training mode"
         )
-    return f"{said} it off. Write {write}. If the random numbers are meant, {OUTSIDE}"
+    return (
+        f"{place}: {name} draws {drawn} at random in each call, and model.eval() does not switch "
+        f"it off. Write {write}. If the random numbers are meant, {OUTSIDE}"
+    )
 
 
 def _unreached(model: torch.nn.Module) -> Iterator[str]:
