@@ -204,6 +204,12 @@ def test_python_computes_no_layer_that_drops_at_random() -> None:
     assert "dropout draws a mask" in report.rows[-1].reason
 
 
+def test_python_computes_no_layer_that_reads_a_number_of_what_was_dropped() -> None:
+    block = Deciding(lambda m, x: x * F.dropout(x).mean().item())
+    with pytest.raises(UnsupportedModel, match="dropout draws a mask"):
+        load_mixed(nn.Sequential(nn.Conv2d(4, 4, 1), block).eval(), X)
+
+
 OFF: dict[str, Function] = {
     "self.training": lambda m, x: F.dropout(x, 0.5, m.training),
     "p=0": lambda m, x: F.dropout(x, 0.0),
