@@ -1,4 +1,4 @@
-"""What forward is given: nested dicts and tuples, None, bools and numbers, lists with tensors."""
+"""What forward is given: nested dicts, tuples and lists, None, bools and numbers."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,11 +8,12 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
+from PIL import Image
 from torch import nn
 
 import nbglcnn
 from equal import assert_equal
-from nbglcnn import InputError, Preprocess, Session, UnsupportedModel, Viewer, compile
+from nbglcnn import InputError, Plan, Preprocess, Session, UnsupportedModel, Viewer, compile
 from nbglcnn.load import load, prepared
 from nbglcnn.reference import reference
 
@@ -49,7 +50,8 @@ class Conditioned(nn.Module):
         if added_cond_kwargs is not None:
             y = y + self.embed(added_cond_kwargs["image_embeds"])[:, :, None, None]
             if "pair" in added_cond_kwargs:
-                y = y * added_cond_kwargs["pair"].first
+                pair = added_cond_kwargs["pair"]
+                y = y * (pair[0] if isinstance(pair, list) else pair.first)
         if states is not None:
             y = y + states.mean()
         if active:
@@ -59,6 +61,7 @@ class Conditioned(nn.Module):
         return y, {"twice": y * 2}
 
 
+LISTED = [X * 2, None]
 IMAGE = "added_cond_kwargs['image_embeds']"
 CALLS: dict[str, tuple[Any, list[str]]] = {
     "a number": ((X, 2.0), ["sample"]),
@@ -78,6 +81,18 @@ CALLS: dict[str, tuple[Any, list[str]]] = {
             "timestep": 1,
             "added_cond_kwargs": {"image_embeds": E, "pair": Pair(X * 2, None)},
         },
+        ["sample", IMAGE, "added_cond_kwargs['pair'][0]"],
+    ),
+    "a list of tensors": (
+        {"sample": X, "timestep": 2, "sizes": [X, E.mean(), X * 2]},
+        ["sample", "sizes[0]", "sizes[1]", "sizes[2]"],
+    ),
+    "a list of numbers and an empty one": (
+        (X, 2, None, [], [0]),
+        ["sample"],
+    ),
+    "a list in a dict": (
+        {"sample": X, "timestep": 1, "added_cond_kwargs": {"image_embeds": E, "pair": LISTED}},
         ["sample", IMAGE, "added_cond_kwargs['pair'][0]"],
     ),
     "names with others left out between them": (
@@ -106,6 +121,115 @@ def test_arguments_of_every_form_are_accepted(kind: str) -> None:
     assert nbglcnn.check(model, given).ok
 
 
+@pytest.mark.parametrize("kind", CALLS)
+def test_a_session_takes_the_arguments_that_were_compiled(kind: str) -> None:
+    given, _ = CALLS[kind]
+    plan = Plan.from_bytes(compile(Conditioned().eval(), given).to_bytes())
+    with Session(plan) as session:
+        assert_equal(session.run(given)["output[0]"], right(given))
+        if isinstance(given, dict):
+            assert_equal(session.run(**given)["output[0]"], right(given))
+            assert_equal(session.run({**given, "labels": None})["output[0]"], right(given))
+        else:
+            assert_equal(session.run(*given)["output[0]"], right(given))
+            other = (X * 2, *given[1:])
+            assert_equal(session.run(other)["output[0]"], right(other))
+
+
+def test_a_session_runs_many_examples_with_the_constants_that_were_compiled() -> None:
+    given = {"sample": X, "timestep": 3, "added_cond_kwargs": {"image_embeds": E}}
+    many = {
+        **given,
+        "sample": torch.cat([X, X * 2, X[:1]]),
+        "added_cond_kwargs": {"image_embeds": torch.cat([E, E + 1, E[:1]])},
+    }
+    with Session(compile(Conditioned().eval(), given)) as session:
+        assert_equal(session.run(many)["output[0]"], right(many))
+
+
+LIST = {"sample": X, "timestep": 2, "sizes": [1.0, X]}
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        ({"timestep": 3}, "^timestep: 3 was given; the network was compiled with 2, .*Give 2, or"),
+        ({"timestep": E}, "^timestep: an array was given; the network was compiled with 2"),
+        ({"active": False}, "^active: False was given; the network was compiled with True"),
+        ({"other": None}, "^other: None was given; the network was compiled without other"),
+        ({"sizes": [1.0]}, r"^sizes\[1\]: nothing was given; .* compiled with an array"),
+        ({"sizes": [X]}, r"^sizes\[0\]: an array was given; .* compiled with 1\.0"),
+        ({"sizes": []}, r"^sizes: \[\] was given; .* compiled with sizes\[0\], sizes\[1\]"),
+        ({"sizes": [1.0, X, X]}, r"no input 'sizes\[2\]'"),
+    ],
+)
+def test_another_constant_or_length_than_was_compiled_is_named(
+    other: dict[str, Any], words: str
+) -> None:
+    model = Conditioned().eval()
+    with Session(compile(model, LIST)) as session:
+        session.run(LIST)
+        with pytest.raises(InputError, match=words):
+            session.run({**LIST, **other})
+    viewer = Viewer(model, LIST)
+    try:
+        with pytest.raises(InputError, match=words):
+            viewer.input = {**LIST, **other}
+    finally:
+        viewer.close()
+
+
+class Noisy(nn.Module):
+    def forward(self, x: torch.Tensor, scale: float, items: Any) -> torch.Tensor:
+        return x * scale + items[0] + torch.randn_like(x)
+
+
+def test_a_session_takes_random_numbers_behind_the_arguments() -> None:
+    noise, given = torch.ones(2, 3, 4, 4), (X, 2.0, [E[0, 0]])
+    with Session(compile(Noisy().eval(), given)) as session:
+        found = session.run((*given, noise))["output"]
+        assert_equal(found, (X * 2.0 + E[0, 0] + noise).numpy())
+        assert_equal(session.run(given)["output"], found)
+        with pytest.raises(InputError, match="5 arguments were given; forward takes 3"):
+            session.run(*given, noise, noise)
+
+
+class Added(nn.Module):
+    def forward(self, x: torch.Tensor, scale: float) -> torch.Tensor:
+        return x * scale
+
+
+def test_pictures_in_a_list_stay_a_batch() -> None:
+    colours = np.arange(2 * 4 * 5 * 3, dtype=np.uint8).reshape(2, 4, 5, 3)
+    given = ([Image.fromarray(one) for one in colours], 2.0)
+    graph, (batch,) = load(Added().eval(), given)
+    assert [key.name for key in graph.keys if key.kind == "input"] == ["x"]
+    assert_equal(batch, colours.transpose(0, 3, 1, 2) / np.float32(255))
+    with Session(compile(Added().eval(), given)) as session:
+        assert_equal(session.run(given)["output"], batch * 2)
+
+
+def test_a_comparison_takes_nested_arguments_again() -> None:
+    given = {"sample": X, "timestep": 2, "added_cond_kwargs": {"image_embeds": E}}
+    other = {**given, "sample": X * 3, "added_cond_kwargs": {"image_embeds": E - 1}}
+    model = Conditioned().eval()
+    comparison = nbglcnn.compare(model, model.state_dict(), given)
+    try:
+        comparison.input = other
+        assert_equal(comparison.activations["A.output[0]"], right(other))
+        with pytest.raises(InputError, match=r"timestep: 3 was given; .* compiled with 2"):
+            comparison.input = {**given, "timestep": 3}
+        assert comparison.verify(given).ok
+    finally:
+        comparison.close()
+    plain = nbglcnn.compare(nn.ReLU(), nn.Tanh(), {"input": X})
+    try:
+        plain.input = {"input": X * 2}
+        assert_equal(plain.activations["A.output"], (X * 2).relu().numpy())
+    finally:
+        plain.close()
+
+
 def test_a_viewer_takes_nested_arguments_again_and_by_the_inputs_names(tmp_path: Path) -> None:
     given = {"sample": X, "timestep": 2, "added_cond_kwargs": {"image_embeds": E}}
     viewer = Viewer(Conditioned().eval(), given)
@@ -118,7 +242,7 @@ def test_a_viewer_takes_nested_arguments_again_and_by_the_inputs_names(tmp_path:
         assert_equal(viewer.activations["output[0]"], right(given))
         assert viewer.verify(other).ok
         assert_equal(viewer.activations["output[0]"], right(given))
-        with pytest.raises(InputError, match="constants stay as they are"):
+        with pytest.raises(InputError, match=r"timestep: 3 was given; .* compiled with 2"):
             viewer.input = {**given, "timestep": 3}
         path = viewer.to_onnx(tmp_path / "net.onnx")
         session = onnxruntime.InferenceSession(path)
@@ -159,6 +283,7 @@ def test_a_picture_with_preprocess_has_nested_arguments_behind_it() -> None:
     [
         ({"sample": X, "timestep": 2, "activ": True}, "no input 'activ' .near: active"),
         ((1, None), "holds no array, .*give at least one input as an array"),
+        ((X, [X, X]), r"TypeError: .* arrives as a list: for a batch torch.stack\(items\)"),
         ({"sample": X, "active": True}, "missing 1 required positional argument: 'timestep'"),
     ],
 )

@@ -4,6 +4,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import onnx
+import pytest
+import torch
+from torch import nn
 
 import nbglcnn
 from nbglcnn import Plan, Session
@@ -92,3 +95,21 @@ def test_a_model_that_rounds_to_float16_is_verified_with_its_tolerance() -> None
         judged = compared(session.plan, wrong, true, "", rounded=graph.rounded())
         assert [row.layer for row in judged.rows if not row.ok] == ["c", "y"]
     assert RTOL["float16"] == 0.02
+
+
+class Narrow(nn.Module):
+    def __init__(self, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.dtype = dtype
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.to(self.dtype).float()
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16])
+def test_floats_beyond_a_small_integer_type_wrap_as_in_pytorch(dtype: torch.dtype) -> None:
+    x = torch.tensor([[-7e4, -300.7, -256.0, -255.5, -1.2, -0.5, 0.0, 1.9, 254.6, 255, 256, 7e4]])
+    with nbglcnn.Session(nbglcnn.compile(Narrow(dtype), x)) as session:
+        found = session.run(x)["output"]
+    np.testing.assert_array_equal(found, x.to(dtype).float().numpy())
+    np.testing.assert_array_equal(found, x.to(torch.int32).to(dtype).float().numpy())

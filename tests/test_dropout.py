@@ -96,6 +96,104 @@ def test_a_dropout_that_eval_leaves_on_is_refused_with_its_line(
     assert torch.equal(torch.get_rng_state(), before)
 
 
+GLOBAL = nn.Dropout(0.5)
+AROUND = nn.Dropout2d(0.5)
+
+
+class Global(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return GLOBAL(x)
+
+
+def around(drop: nn.Module) -> nn.Module:
+    class Around(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return drop(x)
+
+    return Around()
+
+
+class Held(nn.Module):
+    def __init__(self, drops: Any, key: Any) -> None:
+        super().__init__()
+        self.drops, self.key = drops, key
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.drops[self.key](x)
+
+
+UNREACHED: dict[str, tuple[Callable[[], nn.Module], str]] = {
+    "list": (
+        lambda: Held([nn.Identity(), nn.Dropout(0.5)], 1),
+        "it does not reach 1.drops[1] (Dropout), which is in a plain list. Write self.drops = "
+        "nn.ModuleList(…)",
+    ),
+    "dict": (
+        lambda: Held({"a": nn.Sequential(nn.Dropout2d(0.5))}, "a"),
+        "it does not reach 1.drops['a'] (Sequential), which is in a plain dict. Write self.drops = "
+        "nn.ModuleDict(…)",
+    ),
+    "global": (
+        Global,
+        "it does not reach GLOBAL (Dropout), a global of test_dropout.py. Make it an attribute of "
+        "the module in __init__, or call GLOBAL.eval()",
+    ),
+    "closure": (
+        lambda: around(AROUND),
+        "it does not reach drop (Dropout2d), a variable around forward. Make it an attribute of "
+        "the module in __init__, or call drop.eval()",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", UNREACHED)
+def test_a_dropout_that_eval_does_not_reach_is_named_with_its_place(kind: str) -> None:
+    make, words = UNREACHED[kind]
+    with pytest.raises(UnsupportedModel) as error:
+        load(nn.Sequential(nn.Conv2d(4, 4, 1), make()).eval(), X)
+    assert str(error.value).endswith(words)
+
+
+# What forward does with a dropout's result before it returns the block's own.
+UNUSED: dict[str, Function] = {
+    "dropout": lambda m, x: (F.dropout(x), x)[1],
+    "rrelu": lambda m, x: (F.rrelu(x, training=True), x)[1],
+    "attention": lambda m, x: (F.scaled_dot_product_attention(x, x, x, dropout_p=0.5), x)[1],
+    "a module in forward": lambda m, x: (nn.Dropout(0.5)(x), x)[1],
+    "what is computed of it": lambda m, x: (F.dropout(x).relu().sum() + 1, x)[1],
+}
+
+
+@pytest.mark.parametrize("kind", UNUSED)
+def test_a_dropout_whose_result_is_not_used_changes_nothing(kind: str) -> None:
+    model = nn.Sequential(nn.Conv2d(4, 4, 1), Block(UNUSED[kind])).eval()
+    with Session(compile(model, X)) as session, torch.no_grad():
+        assert_equal(session.run(X.numpy())["output"], model(X).numpy())
+
+
+def into(x: torch.Tensor, write: Callable[[torch.Tensor, torch.Tensor], object]) -> torch.Tensor:
+    y = x.clone()
+    write(y, F.dropout(x))
+    return y
+
+
+USED: dict[str, Function] = {
+    "a layer": lambda m, x: (m.conv(F.dropout(x)), x)[1],
+    "in place": lambda m, x: into(x, lambda y, dropped: y.add_(dropped)),
+    "of a view": lambda m, x: into(x, lambda y, dropped: y.view(-1).add_(dropped.view(-1))),
+    "an item": lambda m, x: into(x, lambda y, dropped: y.__setitem__(0, dropped[0])),
+    "out": lambda m, x: into(x, lambda y, dropped: torch.add(x, dropped, out=y)),
+    "a number": lambda m, x: x * F.dropout(x).mean().item(),
+}
+
+
+@pytest.mark.parametrize("kind", USED)
+def test_a_dropout_whose_result_is_used_in_any_way_is_refused(kind: str) -> None:
+    model = nn.Sequential(nn.Conv2d(4, 4, 1), Block(USED[kind])).eval()
+    with pytest.raises(UnsupportedModel, match="dropout draws a mask at random in each call"):
+        load(model, X)
+
+
 def test_python_computes_no_layer_that_drops_at_random() -> None:
     block = Deciding(lambda m, x: F.dropout(x, 0.5))
     model = nn.Sequential(nn.Conv2d(4, 4, 1), block).eval()
@@ -104,6 +202,12 @@ def test_python_computes_no_layer_that_drops_at_random() -> None:
     report = nbglcnn.check(model, X)
     assert not report.ok
     assert "dropout draws a mask" in report.rows[-1].reason
+
+
+def test_python_computes_no_layer_that_reads_a_number_of_what_was_dropped() -> None:
+    block = Deciding(lambda m, x: x * F.dropout(x).mean().item())
+    with pytest.raises(UnsupportedModel, match="dropout draws a mask"):
+        load_mixed(nn.Sequential(nn.Conv2d(4, 4, 1), block).eval(), X)
 
 
 OFF: dict[str, Function] = {

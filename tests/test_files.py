@@ -122,6 +122,27 @@ def test_every_door_reads_a_cache_of_links(tmp_path: Path, monkeypatch: pytest.M
     assert training_mode(path).dropouts
 
 
+@pytest.mark.parametrize("place", ["same folder", "another folder", "both links"])
+def test_a_link_to_a_model_finds_the_data_beside_the_model(tmp_path: Path, place: str) -> None:
+    weight, x = randn(5), randn(1, 5)
+    model = model_of(
+        [node("Add", ["x", "w"], ["y"])], {"x": (1, 5)}, ["y"], constants={"w": weight}
+    )
+    whole = tmp_path / "v2.onnx"
+    onnx.save(model, whole, save_as_external_data=True, location="1.bin", size_threshold=0)
+    link = tmp_path / "latest.onnx"
+    if place == "another folder":
+        (tmp_path / "models").mkdir()
+        link = tmp_path / "models" / "latest.onnx"
+    elif place == "both links":
+        (tmp_path / "1.bin").rename(tmp_path / "blob")
+        (tmp_path / "1.bin").symlink_to("blob")
+    link.symlink_to(whole)
+    with nbglcnn.Session(nbglcnn.compile(link)) as session:
+        np.testing.assert_allclose(session.run(x)["y"], x + weight, rtol=1e-6)
+        assert nbglcnn.verify(session, link, x).ok
+
+
 @pytest.mark.parametrize("place", ["outside", "below", "hard", "folder", "fifo", "up", "model"])
 def test_other_links_in_a_cache_stay_refused(tmp_path: Path, place: str) -> None:
     path, _ = cached(tmp_path / "models")

@@ -21,6 +21,7 @@ BELOW = COMPILER | {
     "classes",
     "colors",
     "datasets",
+    "disagreements",
     "edits",
     "inputs",
     "load",
@@ -84,13 +85,15 @@ MAY_IMPORT = {
         *("ops", "plan", "session", "shapes", "unfolding"),
     },
     "fitting": set(),
+    "disagreements": {"graph"},
     "inputs": {"arrays", "picture_decoding", "picture_layout"},
+    "nested_inputs": {"inputs"},
     "preprocess": {"graph"},
     "known_transforms": {"preprocess"},
     # Of edits what a hook or a node makes of a value; of the Plan how it is shown.
     "load": {
-        *("arrays", "classes", "edits", "graph", "inputs", "known_transforms", "picture_layout"),
-        *("plan", "preprocess"),
+        *("arrays", "classes", "edits", "graph", "inputs", "known_transforms", "nested_inputs"),
+        *("picture_layout", "plan", "preprocess"),
     },
     "bending": {"edits", "graph", "positions"},
     "reference": {"bending", "edits", "graph", "load", "report"},
@@ -111,8 +114,8 @@ MAY_IMPORT = {
     "tensorfile": {"graph"},
     "teaching": {"graph", "tensorfile"},
     "session": {
-        *("colors", "device", "edits", "inputs", "pictures", "pieces", "plan", "plan_sections"),
-        *("profiling", "session_edits", "session_inputs"),
+        *("colors", "device", "edits", "inputs", "nested_inputs", "pictures", "pieces", "plan"),
+        *("plan_sections", "profiling", "session_edits", "session_inputs"),
     },
     "session_edits": {"device", "edits", "graph", "plan"},
     "session_inputs": {"inputs", "layout", "pieces", "plan"},
@@ -122,7 +125,8 @@ MAY_IMPORT = {
         *("api", "inputs", "picture_decoding", "pieces", "plan", "session", "session_inputs"),
     },
     "viewer": ALL
-    | {"arrays", "edits", "export", "patches", "session_edits", "sources", "teaching", "training"},
+    | {"arrays", "edits", "export", "nested_inputs", "patches", "session_edits", "sources"}
+    | {"teaching", "training"},
     "export": ALL | {"edits", "offline", "sources", "viewer"},
     "offline": {"graph", "load", "plan", "teaching", "tensorfile", "training", "viewer"},
     "backend": ALL | {"arrays"},

@@ -110,7 +110,6 @@ KINDS: dict[str, tuple[str, Any, tuple[Array, ...]]] = {
     "tuple": ("two", PAIR, PAIR),
     "tuple of tensors": ("two", (tensor(COLOUR).requires_grad_(), tensor(GREY)), PAIR),
     "tuple of pictures and an array": ("two", (PICTURES, GREY), PAIR),
-    "tuple of pictures and tensors": ("two", (PICTURES, [*tensor(GREY)]), PAIR),
     "dict by name": ("two", {"low": GREY.astype(np.float64), "image": PICTURES}, PAIR),
 }  # fmt: skip
 
@@ -303,7 +302,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "uint8": (lambda: np.uint8(SINGLE), r"dtype uint8; .*astype\('float32'\) / 255"),
     "data set": (
         lambda: TensorDataset(tensor(COLOUR)),
-        r"TensorDataset is a data set: give one of its images, dataset\[0\]\[0\]",
+        r"TensorDataset is a data set: give one of its images, dataset\[0\]\[0\]\[None\]$",
     ),
     "images and labels": (
         lambda: (tensor(COLOUR), torch.arange(len(COLOUR))),
@@ -313,7 +312,11 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: [tensor(COLOUR), torch.arange(len(COLOUR))],
         r"a list of shapes .* give the images alone: x\[0\]",
     ),
-    "item of a data set": (lambda: (tensor(COLOUR[0]), 3), r"give the images alone: x\[0\]"),
+    "item of a data set": (
+        lambda: (tensor(COLOUR[0]), 3),
+        r"Of an image with its label, give the image alone: x\[0\]\[None\]",
+    ),
+    "item with a picture": (lambda: (PICTURES[0], 3), r"give the image alone: x\[0\]$"),
     "set": (lambda: {1.0}, "set was given; give an array"),
     "object": (lambda: object(), "object was given; give an array"),
     "bytes": (lambda: b"123", "bytes was given; give an array"),
@@ -335,6 +338,56 @@ def test_what_is_no_input_is_an_input_error_that_says_what_is(
     x = make()
     with pytest.raises(InputError, match=words):
         PLACES[place](networks["one"], x, monkeypatch)
+
+
+class Items:
+    """A data set that is no class of PyTorch's, and never ends for an iterator."""
+
+    def __init__(self, item: Any) -> None:
+        self.item = item
+
+    def __len__(self) -> int:
+        return 3
+
+    def __getitem__(self, at: int) -> Any:
+        assert at < 1000, "read without end"
+        return self.item
+
+
+class Mapped(Items, torch.utils.data.Dataset):  # type: ignore[type-arg]
+    pass
+
+
+@pytest.mark.parametrize("make", [Items, Mapped])
+@pytest.mark.parametrize(
+    "item",
+    [
+        tensor(COLOUR[0]),
+        (tensor(COLOUR[0]), 3),
+        (COLOUR[0], 3),
+        (PICTURES[0], 3),
+        PICTURES[0],
+        {"label": 3, "image": tensor(COLOUR[0])},
+        {"image": PICTURES[0], "label": 3},
+    ],
+)
+def test_the_code_that_is_advised_for_a_data_set_gives_an_input(make: Any, item: Any) -> None:
+    dataset, model = make(item), nn.Conv2d(3, 4, 3).eval()
+    with pytest.raises(InputError, match="is a data set: give one of its images") as error:
+        nbglcnn.load.load(model, dataset)
+    _, (array,) = nbglcnn.load.load(model, eval(str(error.value).split("images, ")[1]))
+    assert array.shape == (1, *COLOUR[0].shape)
+    if isinstance(x := item, tuple):
+        with pytest.raises(InputError, match="give the image alone") as error:
+            nbglcnn.load.load(model, x)
+        _, (again,) = nbglcnn.load.load(model, eval(str(error.value).split("alone: ")[1]))
+        np.testing.assert_array_equal(again, array)
+
+
+def test_a_masked_array_is_named_once() -> None:
+    with pytest.raises(InputError) as error:
+        nbglcnn.load.load(nn.Conv2d(3, 4, 3).eval(), masked(SINGLE))
+    assert str(error.value).startswith("input: a masked array was given, of which 2 of 105 numbers")
 
 
 def swapped(array: Any) -> Array:

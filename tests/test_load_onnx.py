@@ -19,8 +19,7 @@ from nbglcnn.errors import (
     UnsupportedModel,
 )
 from nbglcnn.graph import Array, Graph
-from nbglcnn.inputs import as_arrays
-from nbglcnn.load import load, specs_of, with_parameters
+from nbglcnn.load import arrays_for, load, with_parameters
 from nbglcnn.reference import engine, reference
 from onnx_models import FLOAT, model_of, node, randn, small, values
 
@@ -154,7 +153,7 @@ def test_with_parameters_and_reference_of_an_onnx_model() -> None:
     graph, found = check(model, randn(2, 4))
     assert [n.op for n in graph.folded] == ["Transpose"]
     changed = with_parameters(graph, {"w": -randn(3, 4)})
-    arrays = as_arrays(randn(2, 4), specs_of(changed))
+    arrays = arrays_for(changed, randn(2, 4))
     assert_allclose(values(changed, arrays)["m"], -found["m"], rtol=1e-6)
     truth = reference(model, changed, arrays)
     assert list(truth) == [k.name for k in changed.keys]
@@ -294,7 +293,7 @@ def test_group_normalization_of_18_has_a_scale_for_each_group() -> None:
     graph, found = check(model, randn(1, 4, 3, 3))
     assert [n.op for n in graph.nodes] == ["GroupNormalization"]
     changed = with_parameters(graph, {"s": 2 * randn(2), "b": 2 * randn(2)})
-    doubled = values(changed, as_arrays(randn(1, 4, 3, 3), specs_of(changed)))
+    doubled = values(changed, arrays_for(changed, randn(1, 4, 3, 3)))
     assert_allclose(doubled["y"], 2 * found["y"], rtol=1e-4, atol=1e-5)
 
 

@@ -21,7 +21,7 @@ from asserting import Asserted
 from nbglcnn.errors import InputError, UnsupportedModel, UnsupportedOperator
 from nbglcnn.graph import Array, Graph, Node
 from nbglcnn.inputs import as_arrays
-from nbglcnn.load import load, specs_of, with_parameters
+from nbglcnn.load import arrays_for, load, with_parameters
 from nbglcnn.load.names import Call, place, torch_keys
 from nbglcnn.load.passes.evaluate import run_graph
 from nbglcnn.lowering.lower import lower
@@ -338,6 +338,30 @@ def test_a_submodule_of_the_root_may_have_any_name(name: str) -> None:
     model.add_module(name, nn.Linear(3, 2))
     graph, _ = check(scrambled(model), randn(4, 3))
     assert set(graph.parameters) == {f"{name}.weight", f"{name}.bias"}
+
+
+class Halving(nn.Module):
+    """Has a tensor under the name of a method that each module has."""
+
+    def __init__(self, name: str, *, mask: bool) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 2)
+        self.name, self.mask = name, mask
+        setattr(self, name, torch.tensor(0.5))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.linear(x) * getattr(self, self.name)
+        if self.mask:
+            y = y.clone()
+            y[y < 0] = 0.25
+        return y
+
+
+@pytest.mark.parametrize("mask", [False, True])
+@pytest.mark.parametrize("name", ["half", "float", "cpu", "to", "type", "register_buffer"])
+def test_a_tensor_may_be_called_as_a_method_of_modules(name: str, mask: bool) -> None:
+    graph, _ = check(Halving(name, mask=mask).eval(), randn(4, 3))
+    assert set(graph.parameters) == {"linear.weight", "linear.bias"}
 
 
 def test_a_fresh_batch_norm_keeps_four_tensors_and_is_not_folded() -> None:
@@ -722,9 +746,9 @@ def test_pictures_become_batches_of_the_models_channels() -> None:
     _, (array,) = load(nn.Conv2d(3, 1, 1).eval(), picture.convert("L"))
     assert array.shape == (1, 3, 4, 5)
     graph, _ = load(nn.Conv2d(3, 1, 1).eval(), randn(1, 3, 4, 5))
-    assert as_arrays(picture.convert("RGBA"), specs_of(graph))[0].shape == (1, 3, 4, 5)
+    assert arrays_for(graph, picture.convert("RGBA"))[0].shape == (1, 3, 4, 5)
     with pytest.raises(InputError, match=r"input: shape \(1, 3, 5, 4\) was given"):
-        as_arrays(picture.rotate(90, expand=True), specs_of(graph))
+        arrays_for(graph, picture.rotate(90, expand=True))
     with pytest.raises(InputError, match="one shape"):
         as_arrays([picture, picture.resize((2, 2))])
     deep = Image.fromarray(np.array([[0, 65535]], np.uint16))
@@ -751,11 +775,11 @@ def test_arrays_and_tensors_are_copied_and_checked() -> None:
             as_arrays(wrong)
     graph, _ = load(nn.Linear(2, 2).eval(), x)
     with pytest.raises(InputError, match=r"shape \(2,\) was given; it is \(1, 2\); add the batch"):
-        as_arrays(np.zeros(2), specs_of(graph))
+        arrays_for(graph, np.zeros(2))
     with pytest.raises(InputError, match="dtype int64"):
-        as_arrays(np.zeros((1, 2), np.int64), specs_of(graph))
+        arrays_for(graph, np.zeros((1, 2), np.int64))
     with pytest.raises(InputError, match="2 inputs were given; the model takes 1"):
-        as_arrays((x, x), specs_of(graph))
+        arrays_for(graph, (x, x))
 
 
 class Median(nn.Module):

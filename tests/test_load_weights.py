@@ -1,5 +1,7 @@
 """What follows from weights and buffers alone: folded, read, and computed anew with new weights."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
@@ -7,8 +9,9 @@ import torch.nn.functional as F
 from torch import nn
 from torch.nn.utils import parametrizations
 
+import nbglcnn
 from equal import assert_equal
-from nbglcnn import compare
+from nbglcnn import Viewer, compare
 from nbglcnn.errors import InputError, UnsupportedModel, UnsupportedOperator
 from nbglcnn.graph import Graph
 from nbglcnn.load import load, with_parameters
@@ -240,20 +243,22 @@ def nested(model: nn.Module) -> dict[str, tuple[object, str]]:
     """What is given for a state_dict, and what the error has to name."""
     state = model.state_dict()
     parallel = {f"module.{name}": value for name, value in state.items()}
-    strip = "{name.removeprefix('module.'): value for name, value in checkpoint%s.items()}"
+    lightning = {f"net.{name}": value for name, value in state.items()}
+    strip = "{name.removeprefix('net.'): value for name, value in checkpoint%s.items()}"
     return {
         "module": (model, "module.state_dict()"),
         "path": ("a.pt", "torch.load(path, map_location='cpu', weights_only=True)"),
         "none": (None, "NoneType is not a state_dict"),
         "numbers": ({1: 2}, "dict is not a state_dict"),
-        "parallel": (parallel, strip % ""),
+        "part": (lightning, strip % ""),
         "state_dict": ({"state_dict": state, "epoch": 3}, "give checkpoint['state_dict']"),
         "both": (
             {"model": state, "ema": state, "optimizer": {"state": {}}},
             "give checkpoint['model'] or checkpoint['ema']",
         ),
         "whole": ({"model": model}, "give checkpoint['model'].state_dict()"),
-        "parallel in model": ({"model": parallel}, strip % "['model']"),
+        "part in model": ({"model": lightning}, strip % "['model']"),
+        "parallel in model": ({"model": parallel}, "give checkpoint['model']"),
     }
 
 
@@ -271,7 +276,48 @@ def test_what_holds_the_weights_deeper_or_under_other_names_is_told_the_remedy(g
     if "; give checkpoint" in str(error.value) or "{name" in str(error.value):
         remedy = str(error.value).split("; give ")[1].split(" or ")[0]
         found = eval(remedy, {"checkpoint": checkpoint})
-        assert list(found) == list(model.state_dict())
+        assert set(with_parameters(graph, found).parameters) == set(model.state_dict())
+
+
+def compiled(model: nn.Module) -> nn.Module:
+    return torch.compile(model, backend="eager")  # type: ignore[return-value]
+
+
+WRAPPERS: dict[str, Callable[[nn.Module], nn.Module]] = {
+    "compile": compiled,
+    "DataParallel": nn.DataParallel,
+    "both": lambda model: nn.DataParallel(compiled(model)),
+    "a compiled part": lambda model: nn.Sequential(compiled(model[0]), *model[1:]),
+}
+
+
+@pytest.mark.parametrize("wrap", WRAPPERS.values(), ids=WRAPPERS)
+def test_a_wrapped_modules_weights_are_taken_by_the_wrapped_and_by_the_bare_one(wrap) -> None:
+    def made() -> nn.Sequential:
+        return nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.ReLU(), nn.Linear(3, 2)).eval()
+
+    x, bare, other = torch.rand(4, 2), made(), made()
+    wanted = other(x).detach().numpy()
+    whole = wrap(made()).eval()
+    for model, state in ((bare, wrap(other).state_dict()), (whole, other.state_dict()),
+                         (whole, wrap(other).state_dict())):  # fmt: skip
+        viewer = Viewer(model, x)
+        try:
+            viewer.load_state_dict(state)
+            assert_equal(viewer.output, wanted)
+            viewer.load_state_dict(viewer.state_dict())
+            assert_equal(viewer.output, wanted)
+            mirrored = made()
+            nbglcnn.mirror(viewer, wrap(mirrored)).close()
+            assert_equal(viewer.output, mirrored.eval()(x).detach().numpy())
+        finally:
+            viewer.close()
+    comparison = compare(bare, wrap(other).state_dict(), x)
+    try:
+        assert_equal(comparison.activations["B.output"], wanted)
+        comparison.load_state_dict(wrap(made()).state_dict())
+    finally:
+        comparison.close()
 
 
 @pytest.mark.filterwarnings("ignore:.*quantize:UserWarning")

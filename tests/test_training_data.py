@@ -287,3 +287,18 @@ def test_a_training_of_bytes_is_that_of_their_floats(loss: str) -> None:
             model(x), torch.from_numpy(target[:3])
         )
     np.testing.assert_allclose(bytes_.losses[0], right, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (lambda x: (x, 2.5), "data: targets: 2.5 was given; arrays are needed"),
+        (lambda x: (x, None), "data: targets: None was given"),
+        (lambda x: ((x, np.float32(2)), x), "data: input 1: .*2.0.* was given"),
+        (lambda x: ((x, True), x), r"data: input 1: True .*self\.model\(x, constant\)"),
+    ],
+)
+def test_a_number_in_the_place_of_examples_is_named(data: Any, words: str) -> None:
+    x = torch.rand(4, 2)
+    with pytest.raises(InputError, match=words):
+        nbglcnn.train(nn.Linear(2, 2), data(x), steps=1, progress=False)

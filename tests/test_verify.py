@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import onnx
@@ -12,6 +13,7 @@ from torch import nn
 
 import nbglcnn
 from nbglcnn import InputError, Session, UnsupportedOperator, Viewer, load
+from nbglcnn.disagreements import disagreement
 from nbglcnn.edits.replay import NONE
 from nbglcnn.graph import Node
 from nbglcnn.lowering.lower import lower
@@ -842,3 +844,91 @@ def test_windows_that_leave_pixels_out_are_onnx_runtimes_or_refused(
     with Session(nbglcnn.compile(model)) as session:
         report = nbglcnn.verify(session, model, x)
     assert report.ok and "match ONNX Runtime" in report.summary
+
+
+def disputed(op: str, shape: tuple[int, ...], *constants: np.ndarray, **attributes: Any) -> Any:
+    """A layer that ONNX Runtime and onnx.reference compute differently; and an input."""
+    names = {f"c{at}": array for at, array in enumerate(constants)}
+    model = model_of(
+        [node(op, ["x", *names], ["y"], **attributes)], {"x": shape}, ["y"], constants=names
+    )
+    return model, np.random.default_rng(0).random(shape, np.float32)
+
+
+NOTHING = np.zeros(0, np.float32)
+DISPUTED: dict[str, tuple[Any, str]] = {
+    "Resize": (
+        disputed("Resize", (1, 1, 2, 4), NOTHING, np.float32([1, 1, 0.6, 0.6]), mode="linear",
+                 coordinate_transformation_mode="align_corners"),
+        "ONNX Runtime rounds the resized length before it aligns the corners; onnx.reference",
+    ),
+    "LRN": (
+        disputed("LRN", (2, 7, 3, 3), size=4, alpha=1.0),
+        "ONNX Runtime refuses an even size, and onnx.reference leaves out channels",
+    ),
+    "ConvTranspose": (
+        disputed("ConvTranspose", (1, 1, 4, 5), np.ones((1, 1, 2, 2), np.float32), strides=[3, 3],
+                 auto_pad="SAME_UPPER"),
+        "onnx.reference and this layer give",
+    ),
+    "AveragePool": (
+        disputed("AveragePool", (1, 1, 9), kernel_shape=[2], dilations=[2], auto_pad="SAME_LOWER"),
+        "pad as if the kernel had no dilations; this layer pads for the dilated kernel",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("op", DISPUTED)
+def test_a_report_says_where_the_references_disagree_and_which_a_layer_follows(op: str) -> None:
+    (model, x), words = DISPUTED[op]
+    with Session(nbglcnn.compile(model, x)) as session:
+        report = nbglcnn.verify(session, model, x)
+    assert not report.ok
+    assert words in report.summary
+    assert "this is no rounding" not in report.summary
+
+
+def test_a_wrong_layer_of_an_undisputed_shape_has_no_such_words() -> None:
+    for op, shape, options in (
+        ("LRN", (2, 7, 3, 3), {"size": 3}),
+        ("AveragePool", (1, 1, 9), {"kernel_shape": [2], "auto_pad": "SAME_LOWER"}),
+    ):
+        model, x = disputed(op, shape, **options)
+        graph, _ = load.load(model, x)
+        assert disagreement(graph, "y") == ""
+    model, x = disputed(
+        "ConvTranspose", (1, 1, 4, 5), np.ones((1, 1, 2, 2), np.float32), strides=[2, 2],
+        auto_pad="SAME_UPPER",
+    )  # fmt: skip
+    assert disagreement(load.load(model, x)[0], "y") == ""
+    model, x = disputed(
+        "Resize", (1, 1, 2, 4), NOTHING, np.float32([1, 1, 2, 1.5]), mode="linear",
+        coordinate_transformation_mode="align_corners",
+    )  # fmt: skip
+    assert disagreement(load.load(model, x)[0], "y") == ""
+    with Session(nbglcnn.compile(model, x)) as session:
+        assert nbglcnn.verify(session, model, x).ok
+
+
+@pytest.mark.parametrize(
+    ("mode", "scale", "shape", "wanted"),
+    [
+        # The numbers of ONNX's own test_resize_downsample_scales_{linear,cubic}_align_corners.
+        ("linear", 0.6, (2, 4), [[1.0, 3.142857]]),
+        (
+            "cubic", 0.8, (4, 4),
+            [[1.0, 2.3951917, 3.790383], [6.580766, 7.975958, 9.371149],
+             [12.161532, 13.556724, 14.951915]],
+        ),
+    ],
+)  # fmt: skip
+def test_aligned_corners_take_the_fractional_length_as_onnx_tests_do(
+    mode: str, scale: float, shape: tuple[int, int], wanted: list[list[float]]
+) -> None:
+    model, _ = disputed(
+        "Resize", (1, 1, *shape), NOTHING, np.float32([1, 1, scale, scale]), mode=mode,
+        coordinate_transformation_mode="align_corners",
+    )  # fmt: skip
+    x = np.arange(1, shape[0] * shape[1] + 1, dtype=np.float32).reshape(1, 1, *shape)
+    with Session(nbglcnn.compile(model, x)) as session:
+        np.testing.assert_allclose(session.run(x)["y"][0, 0], wanted, rtol=1e-5)

@@ -70,6 +70,8 @@ export function header(change: (plan: Any) => void = () => undefined): PlanHeade
     tokens: [],
     preprocess: [],
     shared: {},
+    arguments: [],
+    constants: {},
     weights: [
       { texture: 3, hash: HASH, recipe: { packer: "tensor", sources: ["w"], arguments: {} } },
     ],

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from nbglcnn.disagreements import disagreement
 from nbglcnn.edits.replay import bending, check_replayed
 from nbglcnn.errors import InputError, NbglcnnError, UnsupportedModel
 from nbglcnn.graph import Graph
@@ -147,6 +148,7 @@ def verify(session: Session, model: Any, x: Any = None, *, preprocess: Any = Non
         alone=partial(layer_alone, graph, found, bends=bends),
         rounded=graph.rounded(),
         faithful=partial(is_faithful, graph, expected, bends),
+        disputed=partial(disagreement, graph),
         notes=notes,
         bent=bool(bends),
         by_model=graph.source == "torch",

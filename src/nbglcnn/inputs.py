@@ -24,6 +24,7 @@ TAKEN = (
     "give an array, a tensor, a PIL image, the path of a picture or a list of these; for several "
     "inputs a tuple of them, or a dict by their names"
 )
+BOTH = "A."  # before the name of an input that two compared networks read
 URL = re.compile(r"[a-z][a-z0-9+.-]*://|(data|blob):", re.IGNORECASE)
 
 
@@ -101,9 +102,15 @@ def with_elements(names: Iterable[str], arrays: Sequence[Array]) -> Sequence[Arr
 def by_names(given: Mapping[Any, Any], names: Sequence[str]) -> dict[Any, Any]:
     """Inputs by the names that a network has for them, given by those of forward's parameters.
 
-    An input that is called as a module has another one, `mask:1`.
+    An input that is called as a module has another one, `mask:1`, and of two networks that are
+    compared one that both read is `A.mask`.
     """
     own = {name.rpartition(":")[0]: name for name in names if re.fullmatch(r".+:\d+", name)}
+    own |= {
+        name.removeprefix(BOTH): name
+        for name in names
+        if name.startswith(BOTH) and name.replace(BOTH, "B.", 1) not in names
+    }
     return {name if name in names else own.get(name, name): x for name, x in given.items()}
 
 
@@ -147,6 +154,8 @@ def _array(item: Any, spec: Spec, channels: int | None) -> Array:
 def _numbers(item: list[Any], spec: Spec) -> Array:
     try:
         return plain_array(item, spec.name).astype(np.float32)
+    except InputError:
+        raise
     except (TypeError, ValueError) as error:
         raise InputError(f"{spec.name}: this list is not an array of numbers ({error})") from None
 
@@ -254,6 +263,8 @@ def as_array(item: Any, name: str) -> Array:
     """What numpy makes an array of numbers of; InputError else. `name` is what it is for."""
     try:
         array = plain_array(item, name)
+    except InputError:
+        raise
     except (TypeError, ValueError) as error:
         raise InputError(
             f"{name}: {type(item).__name__} cannot become an array ({error}); {TAKEN}"
@@ -356,9 +367,16 @@ def labels_advice(items: Sequence[Any]) -> str:
     shape = tuple(getattr(labels, "shape", ()))
     whole = "int" in str(getattr(labels, "dtype", ""))
     batch = tuple(getattr(images, "shape", ()))[:1]
-    if one or (whole and (not shape or (shape == batch and len(shape) == 1))):
+    if one or (whole and not shape):
+        return f"Of an image with its label, give the image alone: x[0]{_batch_axis(images)}"
+    if whole and shape == batch and len(shape) == 1:
         return "Of images with labels, as a data set gives them, give the images alone: x[0]"
     return ""
+
+
+def _batch_axis(image: Any) -> str:
+    """What gives one example an axis of examples; a picture of Pillow's needs none."""
+    return "[None]" if 0 < len(getattr(image, "shape", ())) < 4 else ""
 
 
 def _read(item: Any, name: str) -> Any:
@@ -372,11 +390,44 @@ def _read(item: Any, name: str) -> Any:
             f"{name}: {type(item).__name__} gives batches: give the images of its first, "
             "next(iter(loader))[0]"
         )
-    if any(c.__module__ == "torch.utils.data.dataset" for c in type(item).__mro__):
+    if _is_data_set(item):
         raise InputError(
-            f"{name}: {type(item).__name__} is a data set: give one of its images, dataset[0][0]"
+            f"{name}: {type(item).__name__} is a data set: give one of its images, "
+            f"dataset{_first_image(item)}"
         )
     return item
+
+
+def _is_data_set(item: Any) -> bool:
+    """Whether it gives items by number and is neither a sequence of numbers nor an array."""
+    if any(c.__module__ == "torch.utils.data.dataset" for c in type(item).__mro__):
+        return True
+    if _is_tensor(item):
+        return False
+    arrays = ("shape", "__array__", "__array_interface__", "__buffer__", "keys", "read", "typecode")
+    return (
+        hasattr(item, "__getitem__")
+        and hasattr(item, "__len__")
+        and not isinstance(item, Sequence | memoryview)
+        and not any(hasattr(item, one) for one in arrays)
+    )
+
+
+def _first_image(data: Any) -> str:
+    """What picks the first image of a data set: "[0][0][None]" of tensors with labels."""
+    try:
+        item = data[0]
+    except Exception:  # an IterableDataset, or a file that is missing
+        return "[0][0]"
+    picked, parts = "[0]", {}
+    if isinstance(item, Mapping):
+        parts = {f"[{key!r}]": one for key, one in item.items()}
+    elif isinstance(item, tuple | list):
+        parts = {f"[{at}]": one for at, one in enumerate(item)}
+    for key, one in parts.items():
+        if _is_image(one) or len(getattr(one, "shape", ())):
+            return f"{picked}{key}{_batch_axis(one)}"
+    return f"{picked}{_batch_axis(item)}"
 
 
 def checked_path(what: str, path: str) -> None:

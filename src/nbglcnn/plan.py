@@ -45,7 +45,7 @@ from nbglcnn.plan_layers import Tokens as Tokens
 from nbglcnn.plan_layers import Window as Window
 from nbglcnn.plan_layers import layer_count as layer_count
 
-VERSION = 12  # of the format; a reader refuses any other
+VERSION = 13  # of the format; a reader refuses any other
 
 Float32 = npt.NDArray[np.float32]
 Precision = Literal["float32", "float16"]
@@ -270,7 +270,9 @@ class Header(msgspec.Struct, frozen=True):
     `batch` is how many examples run at once; `precision` is that of stored activations and weights,
     what is computed is always float32. `preprocess` names the layers between the picture, which is
     the first input then, and the model itself. `shared` has the keys of modules with several names,
-    by those of the names that no value has.
+    by those of the names that no value has. Where forward was called with constants, or with arrays
+    in dicts, tuples or lists, `arguments` names its arguments by position and `constants` has the
+    constants by path, as Python writes them: an input's key is its path then (`sizes[0]`).
     """
 
     version: int
@@ -297,6 +299,8 @@ class Header(msgspec.Struct, frozen=True):
     tokens: tuple[Tokens, ...] = ()
     preprocess: tuple[str, ...] = ()
     shared: dict[str, tuple[str, ...]] = {}
+    arguments: tuple[str, ...] = ()
+    constants: dict[str, str] = {}
     blobs: dict[str, tuple[int, int]] = {}  # hash -> (offset after the header, bytes), in a file
 
 

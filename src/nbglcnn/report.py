@@ -376,6 +376,7 @@ def compared(
     faithful: Faithful = lambda _: True,
     notes: Notes | None = None,
     *,
+    disputed: Callable[[str], str] = lambda _: "",
     bent: bool = False,
     by_model: bool = False,
 ) -> Report[Match]:
@@ -388,6 +389,7 @@ def compared(
     for float32 where float64 fails, too. Nothing that follows from the Graph clears a layer that
     isn't `faithful` to the model there. `notes` are the reference's: rows that it computes
     otherwise in a second equal call are not ok, and those that it cannot compute are left out.
+    `disputed` says of a layer how its references are known to disagree, "" where they aren't.
     `rounded` are keys that follow from numbers which the model itself rounds to float16, and have
     its tolerance. `bent` says that `expected` are the values with bends replayed.
     """
@@ -454,6 +456,9 @@ def compared(
         rows[number] = replace(
             row, nan=nan, inf=inf, channel=channel, in_python=row.layer in plan.from_python
         )
+    first = next((row.layer for row in rows if not row.ok), None)
+    if first is not None:
+        advice = disputed(first) or advice
     within = (
         ""
         if plan.precision == "float32"

@@ -30,6 +30,7 @@ from nbglcnn.errors import (
     unknown,
 )
 from nbglcnn.inputs import by_names, labels_advice
+from nbglcnn.nested_inputs import by_path
 from nbglcnn.plan_sections import needed, written_in
 from nbglcnn.profiling import Profile, profiled
 from nbglcnn.session_edits import SessionEdits
@@ -378,8 +379,9 @@ class Session(Editable):
 
         `x` is what `compile` takes: an array, tensor, picture or list of these, and for several
         inputs a tuple or a dict by their names. They may be given one by one, too:
-        `session.run(a, b)`, `session.run(image=a, mask=b)`. An input that is left out is the one
-        that was written last; noise that was never written is the Plan's own.
+        `session.run(a, b)`, `session.run(image=a, mask=b)`. Constants that `compile` got between
+        them are the same or left out. An input that is left out is the one that was written last;
+        noise that was never written is the Plan's own.
 
         `section` runs one of the Plan's sections alone, with those that it follows from, and gives
         what these compute. `read` are the keys of the values that it gives, by default all: to read
@@ -395,21 +397,23 @@ class Session(Editable):
                 together from pieces; nothing has been written then.
             KeyError: `read` names a value that isn't computed; nothing has been written then.
         """
-        inputs = self.plan.header.inputs
-        keys = [record.key for record in inputs if not record.training]
-        items: tuple[Any, ...] = x
+        header = self.plan.header
+        names = [record.key for record in header.inputs]
+        keys = [record.key for record in header.inputs if not record.training]
+        items: Any = x
         if len(x) == 1 and isinstance(x[0], Mapping):
             items, named = (), {**x[0], **named}
         elif len(x) == 1 and isinstance(x[0], tuple):
             items = x[0]
+        items = by_path(items, keys, header.arguments, header.constants)
         if len(items) > len(keys):
             advice = labels_advice(items)
             raise InputError(
                 f"{len(items)} inputs given; this Plan has {len(keys)}: {', '.join(keys)}"
                 + (f". {advice}" if advice else "")
             )
-        names = [record.key for record in inputs]
-        given = {**dict(zip(keys, items, strict=False)), **by_names(named, names)}
+        given = dict(items if isinstance(items, Mapping) else zip(keys, items, strict=False))
+        given |= by_names(by_path(named, names, header.arguments, header.constants), names)
         with self._alone():
             sections = self._sections(section)
             arrays = taken(self.plan.header, given, any_batch=True)

@@ -17,8 +17,8 @@ from nbglcnn.graph import Array, Graph
 from nbglcnn.inputs import Spec, as_arrays
 from nbglcnn.load.arguments import Arguments, arguments_of, check_names
 from nbglcnn.load.joined import Joined, Side
-from nbglcnn.load.names import specs_of
-from nbglcnn.load.parameters import fitting, parameters_of, with_numbers, with_parameters
+from nbglcnn.load.names import arrays_for
+from nbglcnn.load.parameters import parameters_of, unwrapped_names, with_numbers, with_parameters
 from nbglcnn.load.prepared import Pictured, Prepared, bare, behind, front, pictured, prepared
 from nbglcnn.load.torch.thread import one_at_a_time
 
@@ -32,11 +32,11 @@ __all__ = [
     "Prepared",
     "Side",
     "alone",
+    "arrays_for",
     "arrays_of",
     "bare",
     "behind",
     "copied",
-    "fitting",
     "front",
     "initial",
     "is_module",
@@ -46,9 +46,9 @@ __all__ = [
     "partly",
     "prepared",
     "rewrites",
-    "specs_of",
     "tensors_in",
     "tensors_of",
+    "unwrapped_names",
     "with_numbers",
     "with_parameters",
     "with_picture",
@@ -96,7 +96,8 @@ def with_picture(model: Prepared, x: Any) -> Pictured:
 
         whole, called = unwrapped(own), type(own).__name__
         x, noise = parted(whole, x)
-        found = None if x is None else arguments_of(x, parameters_by_name(whole)[0])
+        by_position, _, defaults = parameters_by_name(whole)
+        found = None if x is None else arguments_of(x, by_position, defaults)
         if found is not None:
             arguments, x = found
             specs = [Spec(name) for name in arguments.names]
@@ -172,9 +173,9 @@ def _arguments_of(model: Any, x: Any) -> tuple[Arguments | None, tuple[Array, ..
     """How a torch module is called with its example input, where not by arrays alone, and these."""
     from nbglcnn.load.torch.check import image_channels, input_names, parameters_by_name, unwrapped
 
-    by_position, every = parameters_by_name(unwrapped(model))
+    by_position, every, defaults = parameters_by_name(unwrapped(model))
     specs = None
-    if (found := arguments_of(x, by_position)) is not None:
+    if (found := arguments_of(x, by_position, defaults)) is not None:
         arguments, own = found
         if every is not None:
             check_names(arguments.by_name, every)

@@ -1,15 +1,13 @@
-"""Arguments of a module's forward: arrays in nested dicts and tuples, and constants."""
+"""Arguments of a module's forward: arrays in nested dicts, tuples and lists, and constants."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from nbglcnn.errors import InputError, nearest
-
-CONSTANTS = (type(None), bool, int, float, complex)
+from nbglcnn.nested_inputs import is_nested, like, text_of, walked
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +21,16 @@ class Slot:
 class Arguments:
     """A call of forward: by position and by name, with a Slot in the place of each input.
 
-    `names` are the inputs' names: added_cond_kwargs['image_embeds'], sizes[0].
+    `names` are the inputs' names: added_cond_kwargs['image_embeds'], sizes[0]. `parameters` are
+    those of forward's arguments by position, and `constants` the constants by path, as Python
+    writes them: those given, and the defaults of arguments that were not.
     """
 
     by_position: tuple[Any, ...]
     by_name: Mapping[str, Any]
     names: tuple[str, ...]
+    parameters: tuple[str, ...]
+    constants: Mapping[str, str]
 
     def filled(self, inputs: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments of a call with these inputs."""
@@ -39,37 +41,14 @@ class Arguments:
         args, named = self.filled(inputs)
         return named if self.by_name else args
 
-    def by_input(self, x: Any) -> Any:
-        """Another example's arrays by the inputs' names, given as the first one or by these names.
 
-        InputError where a constant is another one.
-        """
-        named = isinstance(x, Mapping)
-        if named and set(x) <= set(self.names):
-            return x
-        if named != bool(self.by_name):
-            return x
-        old = self.by_name if named else dict(enumerate(self.by_position))
-        new = dict(x) if named else dict(enumerate(x if type(x) is tuple else (x,)))
-        found: list[tuple[str, Any]] = []
-        tree = {key: _with_slots(one, str(key), found) for key, one in new.items()}
-        if tree == dict(old):
-            return {name: array for name, (_, array) in zip(self.names, found, strict=True)}
-        constants = [key for key in new if _is_constant(new[key])]
-        raise InputError(
-            f"the arguments {', '.join(map(str, new))} were given; the first were "
-            f"{', '.join(map(str, old))}, of which constants stay as they are. Give the inputs by "
-            f"name ({', '.join(map(repr, self.names))}), or make another Viewer for other constants"
-            if constants or set(new) != set(old)
-            else "the arguments are nested otherwise than the first were; give the inputs by name: "
-            f"{', '.join(map(repr, self.names))}"
-        )
-
-
-def arguments_of(x: Any, parameters: Sequence[str]) -> tuple[Arguments, tuple[Any, ...]] | None:
+def arguments_of(
+    x: Any, parameters: Sequence[str], defaults: Mapping[str, Any]
+) -> tuple[Arguments, tuple[Any, ...]] | None:
     """The Arguments of an example input and its arrays; None where it is plain arrays in order.
 
-    `parameters` are the names of what forward takes by position, in order.
+    `parameters` are the names of what forward takes by position, in order; `defaults` are the
+    values of what may be left out, by name.
     """
     named = isinstance(x, Mapping)
     given: dict[str, Any] = (
@@ -77,11 +56,15 @@ def arguments_of(x: Any, parameters: Sequence[str]) -> tuple[Arguments, tuple[An
         if named
         else {_name(parameters, at): one for at, one in enumerate(x if type(x) is tuple else (x,))}
     )
-    plain = not (named or type(x) is tuple) or not any(map(_is_nested, given.values()))
+    plain = not (named or type(x) is tuple) or not any(map(is_nested, given.values()))
     if plain and (not named or set(given) <= set(parameters[: len(given)])):
         return None
     found: list[tuple[str, Any]] = []
-    tree = {name: _with_slots(one, str(name), found) for name, one in given.items()}
+    constants: dict[str, str] = {}
+    for name, default in defaults.items():
+        if name not in given:
+            _with_slots(default, name, [], constants)
+    tree = {name: _with_slots(one, str(name), found, constants) for name, one in given.items()}
     if not found:
         raise InputError(
             f"x: {', '.join(map(repr, given.values()))} holds no array, nor a picture's "
@@ -92,8 +75,16 @@ def arguments_of(x: Any, parameters: Sequence[str]) -> tuple[Arguments, tuple[An
         () if named else tuple(tree.values()),
         tree if named else {},
         tuple(name for name, _ in found),
+        (*parameters, *(name for name in given if not named and name not in parameters)),
+        constants,
     )
     return own, tuple(array for _, array in found)
+
+
+def plain_arguments(names: Sequence[str]) -> Arguments:
+    """Those of a call with arrays in order."""
+    slots = tuple(map(Slot, range(len(names))))
+    return Arguments(slots, {}, tuple(names), tuple(names), {})
 
 
 def check_names(given: Mapping[str, Any], names: Sequence[str]) -> None:
@@ -112,29 +103,19 @@ def _name(parameters: Sequence[str], at: int) -> str:
     return f"input {at}"
 
 
-def _is_nested(one: Any) -> bool:
-    return _is_constant(one) or isinstance(one, Mapping | tuple)
-
-
-def _is_constant(one: Any) -> bool:
-    # A text that is a file's path is a picture.
-    return isinstance(one, CONSTANTS) or (isinstance(one, str) and not os.path.isfile(one))
-
-
-def _with_slots(tree: Any, name: str, found: list[tuple[str, Any]]) -> Any:
+def _with_slots(
+    tree: Any, name: str, found: list[tuple[str, Any]], constants: dict[str, str]
+) -> Any:
     """The tree with a Slot for each array, which `found` gets with its name."""
 
-    def inner(one: Any, picked: str) -> Any:
-        return _with_slots(one, f"{name}[{picked}]", found)
+    def leaf(path: str, one: Any) -> Any:
+        if (text := text_of(one)) is not None:
+            constants[path] = text
+            return one
+        found.append((path, one))
+        return Slot(len(found) - 1)
 
-    if _is_constant(tree):
-        return tree
-    if isinstance(tree, Mapping):
-        return {key: inner(one, repr(key)) for key, one in tree.items()}
-    if isinstance(tree, tuple):
-        return _like(tree, (inner(one, str(at)) for at, one in enumerate(tree)))
-    found.append((name, tree))
-    return Slot(len(found) - 1)
+    return walked(tree, name, leaf)
 
 
 def _filled(tree: Any, inputs: Sequence[Any]) -> Any:
@@ -142,11 +123,6 @@ def _filled(tree: Any, inputs: Sequence[Any]) -> Any:
         return inputs[tree.index]
     if isinstance(tree, dict):
         return {key: _filled(one, inputs) for key, one in tree.items()}
-    if isinstance(tree, tuple):
-        return _like(tree, (_filled(one, inputs) for one in tree))
+    if isinstance(tree, tuple | list):
+        return like(tree, (_filled(one, inputs) for one in tree))
     return tree
-
-
-def _like(one: tuple[Any, ...], items: Iterator[Any]) -> tuple[Any, ...]:
-    make: Callable[[Any], Any] = getattr(type(one), "_make", tuple)
-    return make(items)  # type: ignore[no-any-return]

@@ -12,10 +12,13 @@ import numpy as np
 
 from nbglcnn.errors import InputError, ModelError, nearest
 from nbglcnn.graph import Array, Comparison, Graph, Key, Node, Pair, Value, checked_observe
+from nbglcnn.inputs import BOTH
+from nbglcnn.load.arguments import Arguments, plain_arguments
 from nbglcnn.load.matching import Pairs, matched
+from nbglcnn.load.names import specs_of
 from nbglcnn.load.parameters import with_parameters
 
-A, B, DIFFERENCE = "A.", "B.", "difference."  # before the keys of each
+A, B, DIFFERENCE = BOTH, "B.", "difference."  # before the keys of each
 TABLE = "differences"
 FLOAT = 1  # onnx.TensorProto.FLOAT
 
@@ -120,11 +123,30 @@ def _join(joined: Joined) -> Graph:
             for graph, names, _ in sides[::-1]
             for value, constant in graph.noise.items()
         }),
+        arguments=_arguments(joined),
         preprocess=tuple(prefix + name for graph, _, prefix in sides for name in graph.preprocess),
         fits=MappingProxyType({
             names[value]: fit for graph, names, _ in sides for value, fit in graph.fits.items()
         }),
     )  # fmt: skip
+
+
+def _arguments(joined: Joined) -> Arguments | None:
+    """How both are called, where not by arrays alone; with one input as A is."""
+    sides = [(A, joined.a.graph), *([] if joined.one_input else [(B, joined.b.graph)])]
+    if all(graph.arguments is None for _, graph in sides):
+        return None
+    found = [
+        (prefix, graph.arguments or plain_arguments([spec.name for spec in specs_of(graph)]))
+        for prefix, graph in sides
+    ]
+    return Arguments(
+        (),
+        {},
+        tuple(prefix + name for prefix, own in found for name in own.names),
+        tuple(prefix + name for prefix, own in found for name in own.parameters),
+        {prefix + path: text for prefix, own in found for path, text in own.constants.items()},
+    )
 
 
 def parts(joined: Joined, graph: Graph, arrays: Sequence[Array]) -> list[tuple[str, Side]]:

@@ -9,7 +9,8 @@ from types import MappingProxyType
 from typing import Any
 
 from nbglcnn.graph import Array, Graph, Key, Node
-from nbglcnn.inputs import Spec
+from nbglcnn.inputs import Spec, as_arrays
+from nbglcnn.nested_inputs import by_path
 
 
 @dataclass(slots=True, eq=False)
@@ -131,6 +132,14 @@ def specs_of(graph: Graph, now: Sequence[Array] | None = None) -> tuple[Spec, ..
         )
         for v in graph.inputs
     )
+
+
+def arrays_for(graph: Graph, x: Any, now: Sequence[Array] | None = None) -> tuple[Array, ...]:
+    """The inputs of a Graph for another call, `x` as its model takes it; `now` as in `specs_of`."""
+    specs = specs_of(graph, now)
+    if (own := graph.arguments) is not None:
+        x = by_path(x, [spec.name for spec in specs], own.parameters, own.constants)
+    return as_arrays(x, specs)
 
 
 def walk(call: Call) -> Iterator[Call]:

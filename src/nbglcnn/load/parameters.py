@@ -34,7 +34,7 @@ def parameters_of(graph: Graph) -> dict[str, Array]:
 
 def with_parameters(graph: Graph, state_dict: Mapping[str, Any]) -> Graph:
     """The same Graph with other weights: names and shapes must be those of `graph.parameters`."""
-    fitting(state_dict, graph.parameters)
+    state_dict = unwrapped_names(state_dict, graph.parameters)
     given = {n: v for n, v in state_dict.items() if not _ignored(n)}
     problems = []
     if missing := [n for n in graph.parameters if n not in given]:
@@ -131,8 +131,34 @@ def _differs(graph: Graph, value: str, array: Array) -> bool:
     return bool((np.ravel(old).view(words) != np.ravel(array).view(words)).any())
 
 
-def fitting(state_dict: Any, names: Collection[str]) -> None:
-    """InputError with the remedy for what is no state_dict, or holds the one with these names."""
+def uncompiled(name: str) -> str:
+    """A parameter's name without what torch.compile puts before it."""
+    return name.replace("_orig_mod.", "")
+
+
+def unwrapped_names(state_dict: Any, names: Collection[str]) -> dict[str, Any]:
+    """A state_dict by these names, where it has those of torch.compile's and DataParallel's module.
+
+    Raises:
+        InputError: it is no state_dict, or holds the one with these names; with the remedy.
+    """
+    _check_state_dict(state_dict)
+    if not names or all(name in state_dict for name in names):
+        return dict(state_dict)
+    own = {uncompiled(name): name for name in names}
+    given = {uncompiled(name): value for name, value in state_dict.items()}
+    prefix = _prefix(given, own) or ""
+    if prefix.replace("module.", ""):
+        prefix = ""
+    found = {name.removeprefix(prefix): value for name, value in given.items()}
+    if len(found) == len(state_dict) and all(name in found for name in own):
+        return {own.get(name, name): value for name, value in found.items()}
+    _check_depth(state_dict, names)
+    return dict(state_dict)
+
+
+def _check_state_dict(state_dict: Any) -> None:
+    """InputError with the remedy for what is no state_dict."""
     if hasattr(state_dict, "state_dict"):
         raise InputError(
             f"load_state_dict: {type(state_dict).__name__} is a module, not its weights; "
@@ -148,14 +174,16 @@ def fitting(state_dict: Any, names: Collection[str]) -> None:
             f"load_state_dict: {type(state_dict).__name__} is not a state_dict, a dict from the "
             "names of parameters to arrays or tensors"
         )
-    if not names or all(name in state_dict for name in names):
-        return
+
+
+def _check_depth(state_dict: Mapping[str, Any], names: Collection[str]) -> None:
+    """InputError with the remedy where a state_dict with these names is inside another dict."""
     found = []
     for path, inner in [("", state_dict), *((f"[{n!r}]", v) for n, v in state_dict.items())]:
         if hasattr(inner, "state_dict"):
             path, inner = f"{path}.state_dict()", inner.state_dict()
         prefix = _prefix(inner, names) if isinstance(inner, Mapping) else None
-        if prefix:
+        if prefix and uncompiled(prefix).replace("module.", ""):
             found.append(
                 f"{{name.removeprefix({prefix!r}): value for name, value in "
                 f"checkpoint{path}.items()}}"

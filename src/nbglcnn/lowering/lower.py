@@ -364,6 +364,8 @@ def _finish(
         tokens=tables[1],
         preprocess=graph.preprocess,
         shared=dict(graph.shared),
+        arguments=() if graph.arguments is None else graph.arguments.parameters,
+        constants={} if graph.arguments is None else dict(graph.arguments.constants),
     )
     return p.Plan(header, bytes(b.uniforms), b.blobs)
 

@@ -25,9 +25,13 @@ BOOLEAN = (
     SELECT + "vec4 activate(vec4 v) { return select(equal(v, vec4(0.0)), vec4(0.0), vec4(1.0)); }"
 )
 TRUNCATE = "vec4 activate(vec4 v) { return trunc(v); }"
-# Modulo a power of two, into the range that begins at the smallest number.
+# Modulo a power of two, into the range that begins at the smallest number. C leaves it open for
+# floats; PyTorch and ONNX Runtime do the same there.
 WRAP = Part(
-    "vec4 activate(vec4 v) { return v - u_modulus * floor((v - u_smallest) / u_modulus); }",
+    "vec4 activate(vec4 v) {\n"
+    "  v = trunc(v);\n"
+    "  return v - u_modulus * floor((v - u_smallest) / u_modulus);\n"
+    "}",
     "float modulus, smallest",
 )
 
@@ -50,14 +54,14 @@ def _draw(b: Builder, node: Node) -> None:
         function = BOOLEAN
     elif to == FLOAT16 and not np.can_cast(source, np.float16):
         function = HALF
-    elif to in INTEGERS and source.kind == "f":
-        function = TRUNCATE
-    elif to in INTEGERS and source.kind in "iu":
+    elif to in INTEGERS and source.kind in "fiu":
         wanted = np.dtype(INTEGERS[to])
         # Numbers on the device stay below 2^24, so that wider types hold all of them.
         if wanted.itemsize < 4 and not np.can_cast(source, wanted):
             function = WRAP
             numbers = {"modulus": 2 ** (8 * wanted.itemsize), "smallest": np.iinfo(wanted).min}
+        elif source.kind == "f":
+            function = TRUNCATE
     if not function:
         alias(b, node)
         return

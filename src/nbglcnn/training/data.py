@@ -141,11 +141,11 @@ class _Arrays:
                 "several inputs: ((first, second), targets)"
             )
         given = given if isinstance(given, tuple) else (given,)
-        self._inputs = tuple(_array(one, f"data: input {k}") for k, one in enumerate(given))
+        self._inputs = tuple(_examples(one, f"data: input {k}") for k, one in enumerate(given))
         self._target = None
-        if target is not None:
-            same = not own_loss and len(data) == 1
-            self._target = self._inputs[0] if same else _array(target, "data: targets")
+        if not own_loss:
+            same = len(data) == 1
+            self._target = self._inputs[0] if same else _examples(target, "data: targets")
         counts = {len(one) for one in (*self._inputs, self._target) if one is not None}
         if len(counts) != 1:
             shapes = [one.shape for one in (*self._inputs, self._target) if one is not None]
@@ -219,6 +219,18 @@ def _column(items: Sequence[Any], place: int) -> Array:
         some = " and ".join(str(one) for one in sorted(shapes)[:2])
         raise InputError(f"data: the items of a batch need one shape; {some} were given")
     return np.stack(arrays)
+
+
+def _examples(one: Any, name: str) -> Array:
+    """An array or tensor with an axis of examples."""
+    array = None if one is None else _array(one, name)
+    if array is None or not array.ndim:
+        raise InputError(
+            f"{name}: {one!r} was given; arrays are needed, whose first axis are the examples. A "
+            "constant argument of forward is set by a module around the model: "
+            "def forward(self, x): return self.model(x, constant)"
+        )
+    return array
 
 
 def _array(one: Any, name: str) -> Array:
@@ -305,7 +317,7 @@ class _Loader:
         if isinstance(given, dict):
             raise InputError(f"data: the DataLoader gives dicts of {', '.join(given)}; {TAKEN}")
         columns = list(given) if isinstance(given, tuple | list) else [given]
-        return _parted([_array(one, "data") for one in columns], self._own)
+        return _parted([_examples(one, "data") for one in columns], self._own)
 
     def first(self) -> Batch:
         first = self._first

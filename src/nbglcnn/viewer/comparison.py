@@ -11,7 +11,7 @@ import numpy as np
 from nbglcnn import load
 from nbglcnn.errors import InputError, ModelError, unknown
 from nbglcnn.graph import Array
-from nbglcnn.inputs import as_arrays, with_elements
+from nbglcnn.inputs import with_elements
 from nbglcnn.load import Joined, Side
 from nbglcnn.partly import load_mixed
 from nbglcnn.plan import Comparison as ComparedPlan
@@ -73,7 +73,7 @@ def compare(
         given = left.arrays
     if isinstance(b, Mapping):
         changed = load.with_parameters(left.graph, b)
-        right = Side(left.model, changed, as_arrays(given, load.specs_of(changed)))
+        right = Side(left.model, changed, load.arrays_for(changed, given))
     else:
         right = _side(b, given, strict, left if a is b else None)
     for side in (left, right):
@@ -106,12 +106,15 @@ def _side(model: Any, x: Any, strict: bool, same: Side | None = None) -> Side:
         raise ModelError("a comparison is no model: give one of the two that it compares")
     if isinstance(model, Viewer):
         network = model.network
-        specs = load.specs_of(network.graph, network.arrays)
-        arrays = model.inputs_of_now() if x is None else as_arrays(x, specs)
+        arrays = (
+            model.inputs_of_now()
+            if x is None
+            else load.arrays_for(network.graph, x, network.arrays)
+        )
         return Side(network.model, replace(network.graph, classes=network.classes), arrays)
     if same is not None:
         try:
-            return Side(model, same.graph, as_arrays(x, load.specs_of(same.graph)))
+            return Side(model, same.graph, load.arrays_for(same.graph, x))
         except InputError:
             pass  # of another shape, or none that fits: then `load` says so
     graph, arrays = (load.load if strict else load_mixed)(model, x)
@@ -229,7 +232,8 @@ class Comparison(Viewer):
                 "compare(model, state_dict, x) gives it its own"
             )
         now = self.network.graph
-        load.fitting(state_dict, [n[2:] for n in now.parameters if n.startswith("B.")])
+        names = [name.removeprefix("B.") for name in now.parameters if name.startswith("B.")]
+        state_dict = load.unwrapped_names(state_dict, names)
         weights = {
             name: now.values[value].data
             for name, value in now.parameters.items()

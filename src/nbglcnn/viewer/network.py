@@ -15,7 +15,7 @@ from nbglcnn import load
 from nbglcnn.edits.records import Edit, active
 from nbglcnn.errors import DeviceError, InputError, NbglcnnError, unknown
 from nbglcnn.graph import Array, Graph
-from nbglcnn.inputs import as_arrays, with_elements
+from nbglcnn.inputs import with_elements
 from nbglcnn.load.steps import begin
 from nbglcnn.lowering import lower
 from nbglcnn.lowering.patches import changed_numbers, patches
@@ -97,9 +97,7 @@ class Network(Cut, Training, Following):
 
     def set_input(self, x: Any) -> None:
         """Make `x` the input; InputError where it doesn't fit, and the old one stays."""
-        if self.graph.arguments is not None:
-            x = self.graph.arguments.by_input(x)
-        self._set_arrays(as_arrays(x, load.specs_of(self.graph, self.arrays)))
+        self._set_arrays(load.arrays_for(self.graph, x, self.arrays))
 
     def adopt(self, place: int, array: Array) -> None:
         """Make it the input at this place: what a page's source has fed there."""
@@ -164,6 +162,7 @@ class Network(Cut, Training, Following):
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> list[Patch]:
         """Take other weights; the patches where these are all that has changed, else none."""
+        state_dict = load.unwrapped_names(state_dict, self.graph.parameters)
         graph = load.with_parameters(self.graph, state_dict)
         if self.trained is not None:
             own = load.parameters_of(graph)

@@ -23,6 +23,7 @@ from types import MappingProxyType
 import msgspec
 import numpy as np
 
+from nbglcnn.disagreements import disagreement
 from nbglcnn.edits.records import Edit, active, checked, from_dict, to_dict
 from nbglcnn.edits.replay import Bending, bending, check_replayed, jumps
 from nbglcnn.errors import DeviceError, InputError
@@ -280,6 +281,7 @@ class ParityCheck:
             exact,
             rounded=graph.rounded(),
             faithful=partial(is_faithful, graph, expected, bends),
+            disputed=partial(disagreement, graph),
             notes=notes,
             bent=bool(bends),
             by_model=graph.source == "torch",
@@ -421,6 +423,7 @@ def verify(
         alone=partial(layer_alone, graph, found, bends=bends),
         rounded=graph.rounded(),
         faithful=partial(is_faithful, graph, expected, bends),
+        disputed=partial(disagreement, graph),
         notes=notes,
         bent=bool(active(network.edits)),  # a latent's code is no bend
         by_model=graph.source == "torch",

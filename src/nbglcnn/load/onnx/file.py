@@ -60,8 +60,8 @@ class Folder:
     """Where a model's external data must lie: beside the model's file.
 
     `real` is the folder of the file itself where the model's path is a link, else empty. Then its
-    data may be links too, to plain files in that one folder: so is Hugging Face's cache, with links
-    in `snapshots/<revision>` to files in `blobs`.
+    data may lie there, or be links too, to plain files in that one folder: so is Hugging Face's
+    cache, with links in `snapshots/<revision>` to files in `blobs`.
     """
 
     path: str
@@ -300,7 +300,7 @@ def _beside(folder: Folder, location: str, what: str) -> Iterator[int]:
     """The file opened without following any link, from the model's folder downwards.
 
     Where the model's own path is a link, a link to a file in the folder of the model's own is
-    opened there.
+    opened there, and so is a file that does not lie beside the link.
     """
     parts = location.split("/")
     bad = not location or "\0" in location or "\\" in location or ":" in location
@@ -312,9 +312,12 @@ def _beside(folder: Folder, location: str, what: str) -> Iterator[int]:
     flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
     flags |= getattr(os, "O_NONBLOCK", 0)  # opening a FIFO would wait for its writer
     opened: list[int] = []
+    path = folder.path
+    if folder.real and not os.path.lexists(os.path.join(path, *parts)):
+        path = folder.real
     try:
         if os.open in os.supports_dir_fd:
-            opened.append(os.open(folder.path, os.O_RDONLY))
+            opened.append(os.open(path, os.O_RDONLY))
             for part in parts[:-1]:
                 opened.append(os.open(part, flags, dir_fd=opened[-1]))
             if blob := _blob(folder, location):
@@ -322,7 +325,6 @@ def _beside(folder: Folder, location: str, what: str) -> Iterator[int]:
                 parts = [blob]
             opened.append(os.open(parts[-1], flags, dir_fd=opened[-1]))
         else:
-            path = folder.path
             for part in parts[:-1]:
                 path = os.path.join(path, part)
                 if os.path.islink(path):

@@ -20,11 +20,16 @@ from nbglcnn.load.torch.check import image_channels
 from nbglcnn.load.torch.noise import replayed
 from nbglcnn.load.torch.passed import SeenTensors, renamed
 from nbglcnn.load.torch.redirection import CHOICES, Choice, redirected
-from nbglcnn.load.torch.source import line_of_error
+from nbglcnn.load.torch.source import line_of_call, line_of_error
 from nbglcnn.load.torch.thread import in_float32, random_numbers_kept, unwound
 
 if TYPE_CHECKING:
     import torch
+
+TRANSFORMED = (
+    "torch.vmap and the other transforms of torch.func have no fixed graph. Call layers on the "
+    "whole batch, and write a function of one example as a loop: torch.stack([f(one) for one in x])"
+)
 
 
 @dataclass(slots=True)
@@ -141,7 +146,7 @@ def run_hooked(
                 raise InputError(f"{what}{record.where}: {first}") from error
             raise InputError(
                 f"{what}{record.where}: {type(error).__name__}: {str(error)[:500]}"
-                f"{_other_numbers(own, str(error))}"
+                f"{_other_numbers(own, str(error))}{_batch(arguments)}"
             ) from error
         arrays = [_as_array(t, record) for t in record.captured]
         drew = noise is None and not torch.equal(torch.get_rng_state(), state)
@@ -165,6 +170,14 @@ def _other_numbers(tensors: Sequence[torch.Tensor], message: str) -> str:
         return "; where floats are needed: x.float(), of an array x.astype('float32')"
     if any(floats) and re.search("scalar types: Long", message):
         return "; where whole numbers are needed: x.long(), of an array x.astype('int64')"
+    return ""
+
+
+def _batch(arguments: Arguments | None) -> str:
+    """What to do about a list that was meant as a batch; "" without any list."""
+    given = () if arguments is None else (*arguments.by_position, *arguments.by_name.values())
+    if any(isinstance(one, list) for one in given):
+        return "; a list among several inputs arrives as a list: for a batch torch.stack(items)"
     return ""
 
 
@@ -280,6 +293,10 @@ def run(
             if not is_tensor(tensor):
                 record.others += [(suffix, tensor)] * (tensor is not None)
                 continue
+            if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+                inner = record.stack[-1]
+                raise _transformed(inner.path, f"{inner.name or 'the model itself'}"
+                                   f" ({inner.module_type}){line_of_call()}")  # fmt: skip
             # Before anything is copied, run again, exported or lowered: that takes a minute.
             if tensor.numel() > MAX_ELEMENTS:
                 raise _too_large(call, tensor)
@@ -316,6 +333,13 @@ def called(
     """What the model gives for its inputs, each in its place among the arguments."""
     args, named = (inputs, {}) if arguments is None else arguments.filled(inputs)
     return model(*args, **named)
+
+
+def _transformed(path: str, place: str) -> UnsupportedModel:
+    """For a module that is called within torch.vmap or another transform of functions."""
+    refusal = UnsupportedModel(f"{place}: {TRANSFORMED}")
+    refusal.module = path
+    return refusal
 
 
 def _too_large(call: Call, tensor: torch.Tensor) -> UnsupportedModel:

@@ -162,18 +162,21 @@ def input_names(model: torch.nn.Module, count: int) -> list[str]:
     return names
 
 
-def parameters_by_name(model: torch.nn.Module) -> tuple[list[str], list[str] | None]:
-    """What forward takes by position, and all that it takes by name: None for any name."""
+def parameters_by_name(
+    model: torch.nn.Module,
+) -> tuple[list[str], list[str] | None, dict[str, Any]]:
+    """What forward takes by position, all that it takes by name (None for any), and defaults."""
     parameters = list(inspect.signature(model.forward).parameters.values())
     by_position = [
         one.name
         for one in parameters
         if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
     ]
+    defaults = {one.name: one.default for one in parameters if one.default is not one.empty}
     if any(one.kind is one.VAR_KEYWORD for one in parameters):
-        return by_position, None
+        return by_position, None, defaults
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    return by_position, [one.name for one in parameters if one.kind in named]
+    return by_position, [one.name for one in parameters if one.kind in named], defaults
 
 
 def image_channels(model: torch.nn.Module) -> int | None:

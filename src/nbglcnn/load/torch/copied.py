@@ -12,12 +12,12 @@ import torch
 
 from nbglcnn.errors import InputError
 from nbglcnn.graph import Array
+from nbglcnn.load.parameters import uncompiled
 
 IN_NUMPY = {
     *(torch.float16, torch.float32, torch.float64),
     *(torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64),
 }
-COMPILED = "_orig_mod."  # what torch.compile puts before the names of what it has compiled
 COUNTS = "num_batches_tracked"  # of BatchNorms: no forward reads it, and a state_dict has it
 
 
@@ -109,11 +109,11 @@ class Tensors:
         self, model: torch.nn.Module, shapes: Mapping[str, Sequence[int]], network: str
     ) -> None:
         self._model = model
-        self._names = list(shapes)
+        self._names = {name: uncompiled(name) for name in shapes}
         own = _all(model)
-        self._prefix = _prefix(own, self._names, type(model).__name__, network)
+        self._prefix = _prefix(own, [*self._names.values()], type(model).__name__, network)
         for name, shape in shapes.items():
-            tensor = own[self._prefix + name]
+            tensor = own[self._prefix + self._names[name]]
             if tensor.device.type == "meta":
                 raise InputError(
                     f"mirror: {self._prefix + name} is on meta and has no numbers; move the model "
@@ -130,13 +130,13 @@ class Tensors:
     def copied(self, step: int) -> Copied:
         """All of them as they are now; and what BatchNorms have counted."""
         own = _all(self._model)
-        missing = [name for name in self._names if self._prefix + name not in own]
+        missing = [name for name, bare in self._names.items() if self._prefix + bare not in own]
         if missing:
             raise InputError(
                 f"mirror: the model has lost its {missing[0]}; make another Viewer of it as it is "
                 "now, and mirror(viewer, model) again"
             )
-        found = {name: own[self._prefix + name] for name in self._names}
+        found = {name: own[self._prefix + bare] for name, bare in self._names.items()}
         for name, tensor in own.items():
             if name.startswith(self._prefix) and name.rpartition(".")[2] == COUNTS:
                 found[name.removeprefix(self._prefix)] = tensor
@@ -148,7 +148,7 @@ def _all(model: torch.nn.Module) -> dict[str, torch.Tensor]:
     named: Iterable[tuple[str, torch.Tensor]] = chain(
         model.named_parameters(remove_duplicate=False), model.named_buffers(remove_duplicate=False)
     )
-    return {name.replace(COMPILED, ""): tensor for name, tensor in named}
+    return {uncompiled(name): tensor for name, tensor in named}
 
 
 def _prefix(own: Mapping[str, object], names: Sequence[str], kind: str, network: str) -> str:

@@ -15,9 +15,9 @@ from nbglcnn.load.names import Call
 from nbglcnn.load.noise import OUTSIDE
 from nbglcnn.load.steps import begin
 from nbglcnn.load.torch.adaptive import pool_adaptively
-from nbglcnn.load.torch.calls import Record, run
+from nbglcnn.load.torch.calls import TRANSFORMED, Record, run
 from nbglcnn.load.torch.cut import Substitutes
-from nbglcnn.load.torch.dropout import refuse_masks
+from nbglcnn.load.torch.dropout import refuse_masks, refuse_new_layers
 from nbglcnn.load.torch.extra import decompositions, translations
 from nbglcnn.load.torch.masks import choose_by_masks, has_masks
 from nbglcnn.load.torch.passed import without_idle_names
@@ -84,10 +84,12 @@ def export(
             program, record, autocast = traced(Settings(twin, settings))
         assert record.root is not None
         without_idle_names(program, len(record.captured), record.root)
+        renamed = with_writable_names(program)
         if has_masks(program):
             with quiet():
                 program = choose_by_masks(program)
-        refuse_masks(program)
+        refuse_masks(program, twin)
+        refuse_new_layers(program)
         refuse_wrong_translations(program)
         pool_adaptively(program)
         correct_average_pools(program)
@@ -96,7 +98,6 @@ def export(
         unpool_by_windows(program)
         name_all_dimensions(program)
         without_idle_squeezes(program)
-        renamed = with_writable_names(program)
         try:
             exported = _to_onnx(program)
         except Exception as error:
@@ -243,16 +244,30 @@ def _plain(error: BaseException, reading: Settings | None) -> str:
             for symbol, why in reading.missed.items() if reading is not None else ():
                 if re.search(rf"\b{symbol}\b", str(one)):
                     return why
+            if re.search(r"\bzuf\d", str(one)):  # a float that Python reads
+                return (
+                    "it reads a number that depends on the input's numbers, as float(t) does. "
+                    "Compute with the tensor itself: x * x.mean(), and torch.sqrt(t) in the place "
+                    "of math.sqrt(t)"
+                )
             return (
                 "what it computes depends on the input's numbers (an `if`, a loop or a size that "
                 "is read from a tensor), so it has no fixed graph. Make that choice outside the "
-                f"model, or with torch.where. PyTorch says: {_first_line(one)}"
+                f"model, or with torch.where; in the place of int(t) and t.item() compute with the "
+                f"tensor itself. PyTorch says: {_first_line(one)}"
             )
         if "fake tensor in the exported program constant's list" in str(one):
             return (
                 "it makes numbers on the way that the tracer cannot follow, as torch.autograd.grad "
                 "does; compute without gradients in forward, or draw the part before them"
             )
+        if "FakeTensor.__format__" in str(one):
+            return (
+                "it writes a number of a tensor into a text, and tensors have none while they "
+                "are traced; leave that out"
+            )
+        if "PreDispatchTorchFunctionMode" in str(one):
+            return TRANSFORMED
         if "data is not allocated yet" in str(one):
             return (
                 "it reads the numbers of a tensor that is computed, as torch.FloatTensor([t]) does "

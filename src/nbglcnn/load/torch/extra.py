@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nbglcnn.load.passes.algebra import DOMAIN
@@ -59,6 +59,54 @@ def translations() -> Mapping[Any, Callable[..., Any]]:
         torch.ops.aten.scaled_dot_product_attention.default: attention,
         bend_operator(): lambda x, key: opset18.Identity(x),
         **resizes(),
+        **_stacks(),
+    }
+
+
+# Axes that a tensor of too few dimensions gets, by their number: torch.atleast_1d, 2d and 3d.
+_AT_LEAST: Mapping[int, Sequence[Sequence[int]]] = {
+    1: ([0],),
+    2: ([0, 1], [0]),
+    3: ([0, 1, 2], [0, 2], [2]),
+}
+
+
+def _stacks() -> Mapping[Any, Callable[..., Any]]:
+    """`torch.hstack` and its like, which the exporter writes as loops over a sequence."""
+    import torch
+    from onnxscript import opset18
+
+    def axes(numbers: Sequence[int]) -> Any:
+        return opset18.Constant(value_ints=[*numbers])
+
+    def joined(tensors: Sequence[Any], missing: Sequence[Sequence[int]], axis: int) -> Any:
+        made = [
+            opset18.Unsqueeze(one, axes(missing[len(one.shape)]))
+            if len(one.shape) < len(missing)
+            else one
+            for one in tensors
+        ]
+        return opset18.Concat(*made, axis=axis)
+
+    def hstack(tensors: Sequence[Any]) -> Any:
+        return joined(tensors, _AT_LEAST[1], int(len(tensors[0].shape) > 1))
+
+    def vstack(tensors: Sequence[Any]) -> Any:
+        return joined(tensors, _AT_LEAST[2], 0)
+
+    def dstack(tensors: Sequence[Any]) -> Any:
+        return joined(tensors, _AT_LEAST[3], 2)
+
+    def column_stack(tensors: Sequence[Any]) -> Any:
+        return joined(tensors, ([0, 1], [1]), 1)
+
+    aten = torch.ops.aten
+    return {
+        aten.hstack.default: hstack,
+        aten.vstack.default: vstack,
+        aten.row_stack.default: vstack,
+        aten.dstack.default: dstack,
+        aten.column_stack.default: column_stack,
     }
 
 

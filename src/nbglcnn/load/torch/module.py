@@ -224,12 +224,13 @@ def _draws(
     twin, record = detached_copy(model)[0], Record()
     named = list(twin.named_modules())
 
-    def again() -> None:
+    def again() -> list[torch.Tensor]:
         nonlocal record
         record = Record()
         run(twin, named, [tensor.clone() for tensor in tensors], record, 0, arguments)
+        return record.captured
 
-    return draws_of(again, lambda: f"{type(model).__name__}{record.where}")
+    return draws_of(again, lambda: f"{type(model).__name__}{record.where}", twin)
 
 
 def _shared(model: torch.nn.Module, keys: Sequence[Key]) -> Mapping[str, tuple[str, ...]]:

@@ -22,6 +22,7 @@ from nbglcnn.errors import InputError, UnsupportedModel
 from nbglcnn.graph import Array
 from nbglcnn.inputs import labels_advice
 from nbglcnn.load.draft import SEED
+from nbglcnn.load.names import parts
 from nbglcnn.load.noise import OUTSIDE, Kind, chosen, seeded
 from nbglcnn.load.torch.dropout import MASKS, left_on
 from nbglcnn.load.torch.source import line_of_call
@@ -250,12 +251,22 @@ def fresh(draw: Draw) -> torch.Tensor:
     return torch.randn(draw.shape) if draw.kind == "normal" else torch.rand(draw.shape)
 
 
-class _WithoutMasks(Draws):
-    """The same for a first run, which ends with an error at a dropout that eval() leaves on."""
+# What gives numbers to Python.
+_TO_PYTHON = frozenset(("item", "tolist", "numpy", "__array__", "__bool__", "__float__", "__int__"))
 
-    def __init__(self, source: Source, where: Callable[[], str]) -> None:
+
+class _WithoutMasks(Draws):
+    """The same for a first run, which follows what a dropout has made that eval() leaves on.
+
+    `refuse` ends it with an error where such numbers are among its values.
+    """
+
+    def __init__(self, source: Source, where: Callable[[], str], model: torch.nn.Module) -> None:
         super().__init__(source)
         self._where = where
+        self._model = model
+        # By the address of their numbers; they are kept, so that no other tensor gets it.
+        self._dropped: dict[int, tuple[torch.Tensor, str]] = {}
         self._state = torch.get_rng_state()
         self._seen = {_digest(self._state)}
 
@@ -263,28 +274,58 @@ class _WithoutMasks(Draws):
         self.check("")
         found = super().__torch_function__(func, types, args, kwargs)
         hidden = isinstance(func, torch.jit.ScriptFunction)
-        self.check("" if hidden else str(getattr(func, "__name__", "")).strip("_"))
+        name = "" if hidden else str(getattr(func, "__name__", ""))
+        given = _tensors((args, kwargs or {}))
+        words = self.check(name.strip("_")) or self._of_mask(given)
+        if words and name in _TO_PYTHON:
+            raise UnsupportedModel(words)
+        if words:
+            in_place = name == "__setitem__" or re.search(r"[^_]_$", name)
+            for one in (*_tensors((found, (kwargs or {}).get("out"))), *given[: bool(in_place)]):
+                self._dropped[_address(one)] = one, words
         return found
 
-    def check(self, name: str) -> None:
-        """UnsupportedModel where random numbers were drawn by a dropout, or out of sight ("")."""
+    def _of_mask(self, tensors: Sequence[torch.Tensor]) -> str:
+        """What to say of the first of these that follows from a dropout; "" for none."""
+        found = (self._dropped.get(_address(one)) for one in tensors)
+        return next((words for _, words in filter(None, found)), "")
+
+    def refuse(self, tensors: Sequence[torch.Tensor]) -> None:
+        """UnsupportedModel where one of these follows from a dropout."""
+        if words := self._of_mask(tensors):
+            raise UnsupportedModel(words)
+
+    def check(self, name: str) -> str:
+        """What to say where a dropout has drawn; UnsupportedModel where it was out of sight."""
         state = torch.get_rng_state()
         if torch.equal(state, self._state):
-            return
+            return ""
         self._state = state
         before, digest = len(self._seen), _digest(state)
         self._seen.add(digest)
         # torch.manual_seed and fork_rng set the generator and draw nothing.
         if len(self._seen) == before or digest == _digest(_seeded_state()):
-            return
+            return ""
         place = f"{self._where()}{line_of_call()}"
         if not name:
             raise UnsupportedModel(
                 f"{place}: code that PyTorch cannot look into, as TorchScript, draws random "
                 f"numbers; {OUTSIDE}"
             )
-        if name in MASKS:  # what else draws is refused where it runs
-            raise UnsupportedModel(left_on(place, name))
+        # What else draws is refused where it runs.
+        return left_on(place, name, self._model) if name in MASKS else ""
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    return [one for _, one in parts(value, lambda one: isinstance(one, torch.Tensor))]
+
+
+def _address(tensor: torch.Tensor) -> int:
+    """What tensors that share their numbers have in common."""
+    try:
+        return tensor.untyped_storage().data_ptr() or -id(tensor)
+    except (NotImplementedError, RuntimeError):  # sparse, or within torch.vmap
+        return -id(tensor)
 
 
 def _digest(state: torch.Tensor) -> bytes:
@@ -296,11 +337,14 @@ def _seeded_state() -> torch.Tensor:
     return torch.Generator().manual_seed(torch.initial_seed()).get_state()
 
 
-def draws_of(run: Callable[[], object], where: Callable[[], str]) -> list[Draw]:
-    """The calls that draw while a model runs; `where` names the module that is running.
+def draws_of(
+    run: Callable[[], Sequence[torch.Tensor]], where: Callable[[], str], model: torch.nn.Module
+) -> list[Draw]:
+    """The calls that draw while `run` calls a model; `where` names the module that is running.
 
     Raises:
-        UnsupportedModel: a dropout, or its like, that eval() does not switch off.
+        UnsupportedModel: a value that `run` gives follows from a dropout, or its like, that eval()
+            does not switch off.
     """
     generator = np.random.default_rng(SEED)
 
@@ -308,8 +352,9 @@ def draws_of(run: Callable[[], object], where: Callable[[], str]) -> list[Draw]:
         return torch.from_numpy(seeded(generator, kind, shape))
 
     with unwound(), random_numbers_kept(run), torch.no_grad():
-        mode = _WithoutMasks(source, where)
+        mode = _WithoutMasks(source, where, model)
         with mode:
-            run()
+            values = run()
         mode.check("")
+        mode.refuse(values)
     return mode.draws

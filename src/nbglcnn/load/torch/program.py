@@ -19,14 +19,14 @@ def with_writable_names(program: Any) -> dict[str, str]:
 
     It writes Python text with their paths, `self.heads.class.weight`, and compiles it: no part may
     be a keyword. With a name that is no identifier it writes getattr, and the name in double quotes
-    as it is.
+    as it is. It makes modules with these attributes: no part may be one that each module has.
     """
     renamed: dict[str, str] = {}
     taken = {spec.target.partition(".")[0] for spec in program.graph_signature.input_specs
              if spec.target is not None}  # fmt: skip
     for spec in program.graph_signature.input_specs:
         old = spec.target
-        if old is None or not (_UNWRITABLE.search(old) or _has_keyword(old)):
+        if old is None or not (_UNWRITABLE.search(old) or any(map(_is_taken, old.split(".")))):
             continue
         number = len(renamed)
         while f"renamed-{number}" in taken:
@@ -40,8 +40,11 @@ def with_writable_names(program: Any) -> dict[str, str]:
     return renamed
 
 
-def _has_keyword(path: str) -> bool:
-    return any(map(keyword.iskeyword, path.split(".")))
+def _is_taken(part: str) -> bool:
+    """Whether it is a keyword or a method of modules, as `half` or `to`."""
+    import torch
+
+    return keyword.iskeyword(part) or hasattr(torch.nn.Module, part)
 
 
 def correct_average_pools(program: Any) -> None:
