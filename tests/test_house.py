@@ -45,6 +45,7 @@ MAY_IMPORT = {
     "arrays": set(),
     "picture_layout": set(),
     "picture_decoding": {"fitting"},
+    "picture_files": {"picture_decoding"},
     "graph": set(),
     "glsl": {"layout", "slots"},
     "slots": {"graph"},
@@ -84,7 +85,7 @@ MAY_IMPORT = {
         *("ops", "plan", "session", "shapes", "unfolding"),
     },
     "fitting": set(),
-    "inputs": {"arrays", "picture_decoding", "picture_layout"},
+    "inputs": {"arrays", "picture_decoding", "picture_files", "picture_layout"},
     "preprocess": {"graph"},
     "known_transforms": {"preprocess"},
     # Of edits what a hook or a node makes of a value; of the Plan how it is shown.
@@ -105,7 +106,16 @@ MAY_IMPORT = {
     "channels": {"graph"},
     # Of edits the formula of noise.
     "sources": {
-        *("arrays", "classes", "edits", "graph", "inputs", "picture_decoding", "picture_layout"),
+        *(
+            "arrays",
+            "classes",
+            "edits",
+            "graph",
+            "inputs",
+            "picture_decoding",
+            "picture_files",
+            "picture_layout",
+        ),
         "plan",
     },
     "tensorfile": {"graph"},
@@ -119,7 +129,7 @@ MAY_IMPORT = {
     "report": {"graph", "layout", "plan", "tables"},
     "api": BELOW | {"layers", "shapes"},
     "recording": {
-        *("api", "inputs", "picture_decoding", "pieces", "plan", "session", "session_inputs"),
+        *("api", "inputs", "picture_files", "pieces", "plan", "session", "session_inputs"),
     },
     "viewer": ALL
     | {"arrays", "edits", "export", "patches", "session_edits", "sources", "teaching", "training"},
@@ -128,7 +138,16 @@ MAY_IMPORT = {
     "backend": ALL | {"arrays"},
     "serving": set(),
     "cli": ALL
-    | {"export", "fitting", "picture_decoding", "picture_layout", "pieces", "serving", "viewer"},
+    | {
+        "export",
+        "fitting",
+        "picture_decoding",
+        "picture_files",
+        "picture_layout",
+        "pieces",
+        "serving",
+        "viewer",
+    },
     "__main__": {"cli"},
     "__init__": ALL | {"viewer", "export", "backend", "recording", "replay", "sources"},
 }
