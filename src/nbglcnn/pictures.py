@@ -61,11 +61,10 @@ def picture(
     chosen = _chosen(value, channels)
     if drawn in ("grey", "rgb"):
         limits = [
-            image_limits(value, maps)
-            if color_range is None
-            else own_limits(*limits_of(maps, k, color_range))
+            image_limits(value, maps) if color_range is None else limits_of(maps, k, color_range)
             for k in chosen
         ]
+        limits = [own_limits(*one) for one in limits]
         whole = channels is None and drawn == "rgb"
         parts = [(maps, limits)] if whole else [
             (maps[[k]], [one]) for k, one in zip(chosen, limits, strict=True)
