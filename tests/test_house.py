@@ -46,6 +46,7 @@ MAY_IMPORT = {
     "arrays": set(),
     "picture_layout": set(),
     "picture_decoding": {"fitting"},
+    "picture_files": {"picture_decoding"},
     "graph": set(),
     "glsl": {"layout", "slots"},
     "slots": {"graph"},
@@ -86,7 +87,7 @@ MAY_IMPORT = {
     },
     "fitting": set(),
     "disagreements": {"graph"},
-    "inputs": {"arrays", "picture_decoding", "picture_layout"},
+    "inputs": {"arrays", "picture_decoding", "picture_files", "picture_layout"},
     "nested_inputs": {"inputs"},
     "preprocess": {"graph"},
     "known_transforms": {"preprocess"},
@@ -108,7 +109,16 @@ MAY_IMPORT = {
     "channels": {"graph"},
     # Of edits the formula of noise.
     "sources": {
-        *("arrays", "classes", "edits", "graph", "inputs", "picture_decoding", "picture_layout"),
+        *(
+            "arrays",
+            "classes",
+            "edits",
+            "graph",
+            "inputs",
+            "picture_decoding",
+            "picture_files",
+            "picture_layout",
+        ),
         "plan",
     },
     "tensorfile": {"graph"},
@@ -122,7 +132,7 @@ MAY_IMPORT = {
     "report": {"graph", "layout", "plan", "tables"},
     "api": BELOW | {"layers", "shapes"},
     "recording": {
-        *("api", "inputs", "picture_decoding", "pieces", "plan", "session", "session_inputs"),
+        *("api", "inputs", "picture_files", "pieces", "plan", "session", "session_inputs"),
     },
     "viewer": ALL
     | {"arrays", "edits", "export", "nested_inputs", "patches", "session_edits", "sources"}
@@ -132,7 +142,16 @@ MAY_IMPORT = {
     "backend": ALL | {"arrays"},
     "serving": set(),
     "cli": ALL
-    | {"export", "fitting", "picture_decoding", "picture_layout", "pieces", "serving", "viewer"},
+    | {
+        "export",
+        "fitting",
+        "picture_decoding",
+        "picture_files",
+        "picture_layout",
+        "pieces",
+        "serving",
+        "viewer",
+    },
     "__main__": {"cli"},
     "__init__": ALL | {"viewer", "export", "backend", "recording", "replay", "sources"},
 }

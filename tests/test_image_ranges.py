@@ -17,6 +17,7 @@ from page import GlPage
 from viewer_models import autoencoder
 from viewer_models import pictures as inputs
 
+QUARTER_TURN = float(np.float32(np.pi / 2))
 X = np.random.default_rng(0).random((2, 3, 16, 20)).astype(np.float32)
 
 
@@ -64,6 +65,17 @@ def value_of(model: nn.Module, key: str = "output", x: np.ndarray = X, **how: An
         (lambda y: F.avg_pool2d(torch.tanh(y), 2), (-1, 1)),
         (lambda y: torch.cat([torch.sigmoid(y[:, :1]), torch.tanh(y[:, 1:])], 1), (-1, 1)),
         (lambda y: torch.tanh(y) + y, (0, 1)),
+        (F.softsign, (-1, 1)),
+        (lambda y: y / (2 + y.abs()), (0, 1)),
+        (lambda y: y / (1 + (2 * y).abs()), (0, 1)),
+        (torch.sin, (-1, 1)),
+        (lambda y: torch.cos(y) / 2 + 0.5, (0, 1)),
+        (torch.atan, (-QUARTER_TURN, QUARTER_TURN)),
+        (lambda y: torch.asin(torch.tanh(y)), (-QUARTER_TURN, QUARTER_TURN)),
+        (lambda y: torch.acos(torch.tanh(y)), (0, 2 * QUARTER_TURN)),
+        (torch.sign, (-1, 1)),
+        (lambda y: (3 * torch.tanh(y) - 1).abs(), (0, 4)),
+        (lambda y: y.abs().clamp(max=9), (0, 9)),
         (lambda y: y.clamp(min=0), (0, 1)),
     ],
 )

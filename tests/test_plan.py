@@ -527,3 +527,11 @@ def test_a_layer_that_follows_from_parameters_alone_has_them_and_is_read_by_othe
     }
     assert layers["conv"].inputs == () and layers["mul"].inputs == ("conv", "unsqueeze:1")
     assert [one.key for one in layers["mul"].operands] == ["conv", "unsqueeze:1"]
+
+
+def test_one_layer_of_one_pass_is_no_layers_and_passes() -> None:
+    one = repr(nbglcnn.compile(nn.Conv2d(1, 1, 3).eval(), np.zeros((1, 1, 5, 5), np.float32)))
+    assert ": 1 layer, 1 pass, 5 programs, " in one
+    model = nn.Sequential(nn.Conv2d(1, 1, 3), nn.MaxPool2d(2)).eval()
+    two = repr(nbglcnn.compile(model, np.zeros((1, 1, 6, 6), np.float32)))
+    assert ": 2 layers, 2 passes, " in two

@@ -1,6 +1,7 @@
 """Activations of a data set in Zarr: right, resumable, and computed by workers that may die."""
 
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -134,8 +135,8 @@ def test_what_cannot_be_recorded_is_said_and_nothing_is_lost(tmp_path: Path) -> 
         ("is there and no Zarr group", model, x, ["2"], tmp_path),
         ("layers is a list of names", model, x, "2", tmp_path / "new"),
         ("has no examples", model, x[:0], ["2"], tmp_path / "new"),
-        ("is no folder of pictures", model, tmp_path / "none", ["2"], tmp_path / "new"),
-        ("holds no pictures", model, path, ["2"], tmp_path / "new"),
+        ("record: there is no folder .*none", model, tmp_path / "none", ["2"], tmp_path / "new"),
+        ("record: there is no picture in .*acts.zarr", model, path, ["2"], tmp_path / "new"),
         ("int was given", model, 3, ["2"], tmp_path / "new"),
     ):
         with pytest.raises(InputError, match=words):
@@ -153,6 +154,50 @@ def test_what_cannot_be_recorded_is_said_and_nothing_is_lost(tmp_path: Path) -> 
     with pytest.raises(InputError, match=r"2.png: input: shape \(1, 3, 9, 9\) .* have one size"):
         nbglcnn.record(model, folder, ["2"], tmp_path / "new", batch_size=2)
     assert_equal(zarr.open_group(path, mode="r")["2"][:], expected(model, x)["2"])
+
+
+def test_a_folder_has_the_same_pictures_for_record_and_for_images(tmp_path: Path) -> None:
+    """ImageFolder's order: files of folders that are classes, else those of the folder itself."""
+    flat, classes = tmp_path / "flat", tmp_path / "classes"
+    rng = np.random.default_rng(5)
+    for folder, names in (
+        (flat, ["b.png", "a.BMP", "c.gif", "d.ico", ".hidden.png", "note.txt"]),
+        (classes, ["one/z.png", "one/deep/y.bmp", "zero/x.png", ".ipynb_checkpoints/w.png"]),
+    ):
+        for name in names:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            if name.endswith("txt"):
+                (folder / name).write_text("no picture")
+            else:
+                Image.fromarray(rng.integers(0, 256, (9, 8, 3), np.uint8)).save(folder / name)
+    for folder, files in (
+        (flat, ["a.BMP", "b.png", "c.gif"]),
+        (classes, ["one/z.png", "one/deep/y.bmp", "zero/x.png"]),
+    ):
+        x = np.stack([np.asarray(Image.open(folder / file).convert("RGB")) for file in files])
+        x = x.transpose(0, 3, 1, 2).astype(np.float32) / 255
+        model, out = network(), tmp_path / f"{folder.name}.zarr"
+        group = nbglcnn.record(model, folder, ["input", "2"], out, batch_size=2)
+        np.testing.assert_array_equal(group["input"][:], x)
+        assert_equal(group["2"][:], expected(model, x)["2"])
+        assert len(nbglcnn.Images(folder)) == len(files)
+
+
+@pytest.mark.parametrize("broken", ["cut", "empty", "text"])
+def test_a_damaged_picture_is_named_by_all_that_read_files(tmp_path: Path, broken: str) -> None:
+    folder, model = tmp_path / "pictures", network()
+    folder.mkdir()
+    good, bad = folder / "0.png", folder / "1.png"
+    noise = np.random.default_rng(6).integers(0, 256, (9, 8, 3), np.uint8)
+    Image.fromarray(noise).save(good)
+    data = good.read_bytes()
+    bad.write_bytes({"cut": data[: len(data) // 2], "empty": b"", "text": b"text"}[broken])
+    words = "cannot be read as a picture" if broken == "cut" else "is no picture that Pillow can"
+    said = rf"{re.escape(str(bad))} {words}"
+    with pytest.raises(InputError, match=f"^record: {said}"):
+        nbglcnn.record(model, folder, ["2"], tmp_path / "new", batch_size=2)
+    with pytest.raises(InputError, match=f"^input: {said}"):
+        nbglcnn.compile(model, str(bad))
 
 
 @pytest.fixture

@@ -118,3 +118,87 @@ def test_what_needs_less_is_lower_and_presented_it_fills_the_window(show: Show) 
     )
     views.quiet()
     assert page.evaluate(BOXES)["all"]["height"] == 300
+
+
+# In the way of a scrollbar that takes room: what it takes from the content, and what is beside it.
+SCROLLBAR = ".nbg-content { scrollbar-gutter: stable; overflow-y: scroll }"
+OVER = """() => [...document.querySelectorAll('.nbg-content .nbg-histogram, .nbg-content svg')]
+  .filter((one) => one.getBoundingClientRect().width > 0 && !one.closest('.nbg-sheet'))
+  .map((one) => {
+    const { right } = one.getBoundingClientRect();
+    const content = document.querySelector('.nbg-content');
+    const room = content.getBoundingClientRect().left + content.clientWidth;
+    const around = one.closest('.nbg-block, .nbg-inspector, .nbg-summing');
+    const column = around ? around.getBoundingClientRect().right : room;
+    return Math.max(right - room, right - column);
+  }).filter((over) => over > 0.5)"""
+
+
+@pytest.mark.parametrize("width", [620, 848, 1100, 1500])
+def test_charts_are_as_wide_as_what_a_scrollbar_leaves(show: Show, width: int) -> None:
+    plan, x = network()
+    views = show(plan, x, width=width)
+    page = views.page
+    page.add_style_tag(content=SCROLLBAR)
+    views.set(height=640)
+    lost = page.locator(".nbg-content").evaluate("(one) => one.offsetWidth - one.clientWidth")
+    assert lost > 10
+    for tab in ("network", "layer"):
+        views.set(tab=tab, selected={"layer": "2", "channel": 0})
+        views.quiet()
+        assert page.locator(".nbg-content svg").count() > 0
+        assert page.evaluate(OVER) == [], tab
+
+
+@pytest.mark.parametrize("height", [360, 480, 640])
+@pytest.mark.parametrize("width", [620, 848, 1500])
+def test_fit_shows_the_whole_graph_within_the_height(show: Show, width: int, height: int) -> None:
+    plan, x = network()
+    views = show(plan, x, width=width)
+    page = views.page
+    page.add_style_tag(content=SCROLLBAR)
+    views.set(height=height, form="graph")
+    views.quiet()
+    page.get_by_role("button", name="Fit the whole graph in").click()
+    views.quiet()
+    page.locator(".nbg-window").evaluate(
+        """(one) => {
+          const content = one.closest('.nbg-content');
+          const top = (of) => of.getBoundingClientRect().top;
+          content.scrollTop += top(one) - top(content);
+        }"""
+    )
+    seen = page.evaluate(BOXES)["content"]
+    for node in page.locator(".nbg-node").all():
+        box = node.bounding_box()
+        assert box is not None
+        assert box["y"] >= seen["top"] - 1 and box["x"] >= 0
+        assert box["y"] + box["height"] <= seen["bottom"] + 1
+        assert box["x"] + box["width"] <= width
+
+
+@pytest.mark.parametrize("width", [420, 848])
+def test_in_a_low_viewer_the_drawer_is_whole_and_all_of_it_scrolls(show: Show, width: int) -> None:
+    plan, x = network()
+    views = show(plan, x, width=width)
+    page = views.page
+    page.evaluate("() => { globalThis.stop = views.feeds(); }")
+    views.set(height=320)
+    page.locator(".nbg-chosen-source").click()
+    drawer = page.locator(".nbg-drawer")
+    drawer.locator("[data-kind=drawing]").click()
+    views.quiet()
+    assert page.evaluate(BOXES)["all"]["height"] == 320
+    assert drawer.evaluate("(one) => one.scrollHeight <= one.clientHeight + 1"), "it is not cut"
+    paper = drawer.locator(".nbg-paper canvas")
+    paper.scroll_into_view_if_needed()
+    box = paper.bounding_box()
+    assert box is not None and box["y"] >= 0 and box["y"] + box["height"] <= 320
+    page.mouse.move(box["x"] + 20, box["y"] + 20)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 120, box["y"] + 120, steps=4)
+    page.mouse.up()
+    expect(drawer.get_by_role("button", name="Clear")).to_be_enabled()
+    page.locator(".nbg-status").scroll_into_view_if_needed()
+    found = page.evaluate(BOXES)
+    assert found["status"]["bottom"] <= found["all"]["bottom"] + 1

@@ -265,3 +265,129 @@ def test_what_comes_back_in_sight_shows_the_run_of_now(show: Show, view: dict[st
     assert after == fresh
     if view.get("section") != "filters":
         assert after != before
+
+
+def range_text(where: Locator) -> str:
+    return where.locator(".nbg-image-range > span").inner_text()
+
+
+def counted(where: Locator) -> tuple[int, int]:
+    """Numbers above and below its range, as a caption counts them."""
+    clipped = where.locator(".nbg-clipped")
+    above, below = (clipped.get_attribute(f"data-{word}") for word in ("above", "below"))
+    return int(above or 0), int(below or 0)
+
+
+def test_the_layer_tab_and_the_graph_draw_an_output_in_its_range_and_count_what_that_clips(
+    show: Show,
+) -> None:
+    plan, x, output = picture()
+    views = show(plan, x)
+    page = views.page
+    wanted = int((output[0] > 1 + 0.5 / 255).sum()), int((output[0] < -0.5 / 255).sum())
+    views.set(form="graph")
+    views.quiet()
+    node = page.locator(".nbg-node[data-kind='output']")
+    assert (range_text(node), counted(node)) == ("0 to 1", wanted)
+    views.open_layer(plan.layers[-1].name)
+    views.quiet()
+    block = page.locator(".nbg-as-picture")
+    assert (range_text(block), counted(block)) == ("0 to 1", wanted)
+    for look in (None, (-1.0, 1.0)):
+        if look is not None:
+            block.get_by_label("What black and white of output are").select_option(label="−1 to 1")
+            views.quiet()
+            assert views.get("imageRanges") == {"output": [-1, 1]}
+        found = pixels(block.locator("canvas"))
+        mine = by_python(plan, output, max(1, found.shape[0] // 18), color_range=look)
+        assert np.abs(found.astype(int) - mine.astype(int)).max() <= STEP
+    # What was chosen holds in the network too.
+    views.set(tab="network")
+    views.quiet()
+    assert range_text(page.locator(".nbg-node[data-kind='output']")) == "−1 to 1"
+
+
+def test_the_colours_of_an_input_are_grey_in_its_range_as_python_draws_them(show: Show) -> None:
+    plan, x, _ = picture()
+    views = show(plan, x)
+    views.open_layer("x")
+    views.quiet()
+    page = views.page
+    expect(page.locator(".nbg-controls").get_by_text("Range", exact=True)).to_have_count(0)
+    expect(page.locator(".nbg-controls .nbg-legend")).to_have_count(0)
+    found = pixels(page.locator(".nbg-grid canvas").first)
+    value = next(one for one in plan.values if one.key == "x")
+    scale = found.shape[0] // 18
+    for channel in range(3):
+        mine = np.asarray(pictures.picture(value, x, channels=[channel], scale=scale))
+        width = mine.shape[1]
+        gap = (found.shape[1] - 3 * width) // 2
+        start = channel * (width + gap)
+        part = found[:, start : start + width]
+        assert np.abs(part.astype(int) - mine.astype(int)).max() <= STEP
+
+
+@pytest.mark.parametrize("showing", ["Side by side", "Wipe", "Hold A"])
+def test_a_comparison_counts_what_the_range_of_both_clips(show: Show, showing: str) -> None:
+    _, x, output = picture()
+    other = Sharper().eval()
+    other.mix.weight.data *= 1.2
+    with torch.inference_mode():
+        outputs = output, other(torch.from_numpy(x)).numpy()
+    joined = nbglcnn.compare(Sharper().eval(), other, x)
+    views = show(joined.network.plan, x)
+    joined.close()
+    views.set(tab="compare", selected={"layer": "A.output", "channel": None})
+    page = views.page
+    page.get_by_role("button", name=showing, exact=True).click()
+    views.quiet()
+    captions = page.locator(".nbg-compared .nbg-clipped")
+    expect(captions).to_have_count(2)
+    for caption_of, array in zip(captions.all(), outputs, strict=True):
+        above, below = (array[0] > 1 + 0.5 / 255).sum(), (array[0] < -0.5 / 255).sum()
+        expect(caption_of).to_have_attribute("data-above", str(above))
+        expect(caption_of).to_have_attribute("data-below", str(below))
+    assert set(page.locator(".nbg-compared .nbg-image-range > span").all_inner_texts()) == {
+        "0 to 1"
+    }
+
+
+@pytest.mark.parametrize(
+    ("number", "text", "light"),
+    [(300.0, "0 to 300", 255), (-5.0, "−5 to 0", 0), (0.0, "0 to 1", 0)],
+)
+def test_a_picture_of_equal_numbers_has_a_range_with_zero_in_page_and_python(
+    show: Show, number: float, text: str, light: int
+) -> None:
+    plan, x, _ = picture()
+    views = show(plan, np.full_like(x, number))
+    views.set(imageRanges={"x": "layer"})
+    views.quiet()
+    where = views.page.locator(".nbg-end:has([data-layer=x])")
+    assert range_text(where) == text
+    expect(where.locator(".nbg-clipped")).to_have_count(0)
+    value = next(one for one in plan.values if one.key == "x")
+    mine = pictures.picture(value, np.full_like(x, number), color_range="layer")
+    assert np.unique(np.asarray(mine)).tolist() == [light]
+    assert np.unique(shown(views.page, "x")).tolist() == [light]
+    assert mine.info == {"below": 0, "above": 0}
+
+
+@pytest.mark.parametrize("form", ["strip", "graph"])
+@pytest.mark.parametrize(("times", "share"), [(2, 0.5), (4, 0.5), (1, 1.0)])
+def test_the_output_of_an_upscaler_is_drawn_larger_than_its_input(
+    show: Show, form: str, times: int, share: float
+) -> None:
+    model = nn.Sequential(nn.Conv2d(1, times * times, 3, padding=1), nn.PixelShuffle(times)).eval()
+    x = np.random.default_rng(3).random((1, 1, 16, 16)).astype(np.float32)
+    views = show(nbglcnn.compile(model, x), x)
+    views.set(form=form)
+    views.quiet()
+    end = ".nbg-end" if form == "strip" else ".nbg-node"
+    sides = []
+    for key in ("input", "output"):
+        box = views.page.locator(f"{end}[data-layer={key}] canvas, {end} [data-layer={key}] canvas")
+        found = box.first.bounding_box()
+        assert found is not None
+        sides.append(found["width"])
+    assert sides[0] == pytest.approx(share * sides[1], rel=0.05)

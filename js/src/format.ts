@@ -94,6 +94,10 @@ export const full = (value: number): string => value.toLocaleString("en-US");
 export const plural = (value: number, noun: string): string =>
   `${count(value)} ${noun}${value === 1 ? "" : "s"}`;
 
+/** "1 pass", "2,100 passes": a count in full. */
+export const passCount = (count: number): string =>
+  `${full(count)} ${count === 1 ? "pass" : "passes"}`;
+
 /** "12 NaN, 1 infinity": what statistics leave out; "" where all is finite. */
 export function leftOut({ nan, inf }: { readonly nan: number; readonly inf: number }): string {
   const words = nan > 0 ? [`${full(nan)} NaN`] : [];

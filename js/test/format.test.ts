@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as zlib from "node:zlib";
+import { passCount } from "../src/format.ts";
 import { checkPlan } from "../src/gl/check.ts";
 import { crc32 } from "../src/gl/crc.ts";
 import { parsePlan } from "../src/gl/format.ts";
@@ -200,4 +201,10 @@ test("a file with any byte changed is read or refused, never worse", () => {
       assert.equal((error as Error).name, "PlanError", `byte ${k}: ${error}`);
     }
   }
+});
+
+test("one pass is no passes", () => {
+  assert.equal(passCount(1), "1 pass");
+  assert.equal(passCount(0), "0 passes");
+  assert.equal(passCount(2100), "2,100 passes");
 });

@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -14,7 +13,8 @@ import numpy.typing as npt
 
 from nbglcnn.arrays import plain_array
 from nbglcnn.errors import InputError, nearest
-from nbglcnn.picture_decoding import MODES, is_grey, open_picture, picture_array
+from nbglcnn.picture_decoding import MODES, is_grey, picture_array
+from nbglcnn.picture_files import read_picture
 from nbglcnn.picture_layout import laid_out, picture_layout, sides_of
 
 Array = npt.NDArray[Any]
@@ -384,7 +384,8 @@ def _read(item: Any, name: str) -> Any:
     if isinstance(item, list):
         return [_read(one, name) for one in item]
     if isinstance(item, str | os.PathLike):
-        return _picture_of(item, name)
+        checked_path(name, os.fspath(item))
+        return read_picture(item, name, TAKEN)
     if hasattr(item, "dataset") and hasattr(item, "__iter__") and not hasattr(item, "shape"):
         raise InputError(
             f"{name}: {type(item).__name__} gives batches: give the images of its first, "
@@ -437,23 +438,3 @@ def checked_path(what: str, path: str) -> None:
             f"{what}: {path[:60]!r} is an address, and nothing is fetched from one: download it, "
             "and give the file's path"
         )
-
-
-def _picture_of(path: Any, name: str) -> Any:
-    from PIL import UnidentifiedImageError
-
-    checked_path(name, os.fspath(path))
-    file = Path(path).expanduser()
-    try:
-        return open_picture(file)
-    except FileNotFoundError:
-        raise InputError(f"{name}: there is no file {file}") from None
-    except IsADirectoryError:
-        raise InputError(
-            f"{name}: {file} is a folder; give the path of a picture in it. A Viewer takes the "
-            "folder as viewer.input = nbglcnn.Images(folder)"
-        ) from None
-    except UnidentifiedImageError:
-        raise InputError(f"{name}: {file} is no picture that Pillow can read; {TAKEN}") from None
-    except Exception as error:  # a damaged one, or far too large: each format has its own
-        raise InputError(f"{name}: {file} cannot be read as a picture: {error}") from None

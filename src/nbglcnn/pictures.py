@@ -64,6 +64,7 @@ def picture(
             image_limits(value, maps) if color_range is None else limits_of(maps, k, color_range)
             for k in chosen
         ]
+        limits = [own_limits(*one) for one in limits]
         whole = channels is None and drawn == "rgb"
         parts = [(maps, limits)] if whole else [
             (maps[[k]], [one]) for k, one in zip(chosen, limits, strict=True)
@@ -214,7 +215,8 @@ def image_limits(value: Value, maps: Floats) -> Limits:
     """Black and white of a picture: as the network says, else what its numbers are likely to be.
 
     That is the range of IMAGE_RANGES that holds them, give or take SLACK of a picture with noise;
-    0 and 1 where most of them lie about there, else the least and the greatest of them.
+    0 and 1 where most of them lie about there, else the least and the greatest of them
+    (`own_limits`).
     """
     known = value.limits
     if known[0] is not None and known[1] is not None:
@@ -233,8 +235,16 @@ def image_limits(value: Value, maps: Floats) -> Limits:
     elif mean - std >= -BULK and mean + std <= 1 + BULK:
         found = unit
     else:
-        return low, high
+        return own_limits(low, high)
     return np.float32(found[0]), np.float32(found[1])
+
+
+def own_limits(low: np.float32, high: np.float32) -> Limits:
+    """Black and white of a picture by its least and greatest number; of equal numbers 0 is one."""
+    if low < high:
+        return low, high
+    zero = np.float32(0)
+    return (low, zero) if low < 0 else (zero, low if low > 0 else np.float32(1))
 
 
 def beyond(limits: Limits) -> tuple[np.float32, np.float32]:

@@ -310,6 +310,11 @@ def noise_of(header: Header) -> frozenset[str]:
     return frozenset(one.key for one in header.inputs if one.step.output in filled)
 
 
+def counted(count: int | str, noun: str, ending: str = "s") -> str:
+    """Say how many there are: "1 layer", "2 passes"."""
+    return f"{count} {noun}{'' if str(count) == '1' else ending}"
+
+
 class Plan:
     """A compiled network: a header, its passes' uniforms and its packed weights by content hash."""
 
@@ -321,8 +326,9 @@ class Plan:
     def __repr__(self) -> str:
         h = self.header
         return (
-            f"Plan({h.name!r}: {self.layer_count} layers, {len(h.passes)} passes, "
-            f"{len(h.programs)} programs, {self.memory})"
+            f"Plan({h.name!r}: {counted(self.layer_count, 'layer')}, "
+            f"{counted(len(h.passes), 'pass', 'es')}, {counted(len(h.programs), 'program')}, "
+            f"{self.memory})"
         )
 
     @property

@@ -17,8 +17,8 @@ import numpy.typing as npt
 
 from nbglcnn.api import compile
 from nbglcnn.errors import InputError, unknown
-from nbglcnn.inputs import Spec, as_arrays
-from nbglcnn.picture_decoding import open_picture
+from nbglcnn.inputs import Spec, as_arrays, checked_path
+from nbglcnn.picture_files import picture_folder, read_picture
 from nbglcnn.pieces import check_pieces, has_examples
 from nbglcnn.plan import Plan, Value, content_hash
 from nbglcnn.session import Session
@@ -54,8 +54,8 @@ def record(
     Args:
         model: what `compile` takes, or a Plan; then its batch is the size of a piece.
         data: an array or a tensor (examples first; slices of it are read when their turn comes, so
-            it may be a memory map), a folder of pictures of one size, in the order of their names,
-            or a torch Dataset or a sequence of inputs. Of an item that is a tuple or a list, as
+            it may be a memory map), a folder of pictures of one size, as `Images` takes it, or a
+            torch Dataset or a sequence of inputs. Of an item that is a tuple or a list, as
             (input, label), the first part is taken.
         layers: keys of `viewer.activations`. Each must have an axis of examples.
         path: the folder of the Zarr group; made where it is not there.
@@ -297,8 +297,9 @@ class _Source:
 
     def _example(self, row: int) -> Array:
         what = f"example {row}" if self._names is None else self._names[row]
+        item = self._item(row)
         try:
-            [array] = as_arrays([self._item(row)], self.specs)
+            [array] = as_arrays([item], self.specs)
         except InputError as error:
             raise InputError(f"record: {what}: {error}") from None
         self._shape = self._shape or array.shape
@@ -313,21 +314,15 @@ class _Source:
         item = self._items[row]
         if isinstance(item, tuple | list) and item:
             item = item[0]  # the rest are labels
-        return open_picture(item) if isinstance(item, Path) else item
+        return read_picture(item, "record") if isinstance(item, Path) else item
 
 
 def _source(data: Any) -> _Source:
     if isinstance(data, str | Path):
-        folder = Path(data)
-        if not folder.is_dir():
-            raise InputError(f"record: {folder} is no folder of pictures")
-        from PIL import Image
-
-        known = Image.registered_extensions()
-        files = sorted(file for file in folder.iterdir() if file.suffix.lower() in known)
-        if not files:
-            raise InputError(f"record: {folder} holds no pictures")
-        return _Source(files, False, [file.name for file in files])
+        checked_path("record", str(data))
+        folder = Path(data).expanduser()
+        files = picture_folder(folder, "record").files
+        return _Source(files, False, [str(file.relative_to(folder)) for file in files])
     if hasattr(data, "shape") and hasattr(data, "dtype"):
         if not data.shape:
             raise InputError("record: a single number was given; an array of examples is needed")

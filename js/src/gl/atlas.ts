@@ -18,7 +18,7 @@ export const TABLE_SIDE = 64;
 /** display.glsl's i[3].y. */
 const USES = { signed: 0, spread: 1, symmetric: 2, zero: 3 } as const;
 const MODES = ["channel", "layer", "fixed"] as const;
-/** Channels of what can be drawn as an image, at most: three colours, and an alpha that isn't. */
+/** Channels of what can be drawn as an image, at most: three colours and an alpha. */
 const IMAGE_CHANNELS = 4;
 /** No finite number is clipped. */
 const NEVER = { low: -3.402823466e38, high: 3.402823466e38 };
@@ -132,11 +132,15 @@ function mapOf({ as, map }: DrawJob): DrawJob["map"] {
   return as === "maps" ? map : "grey";
 }
 
+/** Texels of the table that a picture in colour has: red, green and blue, and where it is drawn with it its alpha. */
+const coloursOf = ({ channels }: Pick<DrawJob, "channels">): number =>
+  channels.length === IMAGE_CHANNELS ? IMAGE_CHANNELS : IMAGE_CHANNELS - 1;
+
 /** The i[5] of curves.glsl, classes.glsl and image.glsl. */
 function ownOf({ job, value, mapHeight }: Picture): number[] {
   const [, , h, w] = value.nchw;
   if (job.as === "classes") return [job.channels.length, CLASSES_APART, CLASSES_LAYER];
-  if (job.as === "rgb" || job.as === "grey") return [job.as === "rgb" ? 3 : 1];
+  if (job.as === "rgb" || job.as === "grey") return [job.as === "rgb" ? coloursOf(job) : 1];
   return [Math.max(h, w), h > 1 ? 1 : 0, Math.round(Math.min(120, Math.max(60, mapHeight)))];
 }
 
@@ -215,7 +219,8 @@ function tableOf(pictures: readonly Picture[]): { table: Table; corners: Map<Pic
 function cellsOf(picture: Picture): Cells {
   const { as, channels, columns } = picture.job;
   const beside = as === "classes" ? channels.length : columns;
-  const width = as === "rgb" ? 3 : Math.max(1, Math.min(beside, channels.length));
+  const width =
+    as === "rgb" ? coloursOf(picture.job) : Math.max(1, Math.min(beside, channels.length));
   return { width, height: Math.max(1, Math.ceil(channels.length / width)), picture };
 }
 

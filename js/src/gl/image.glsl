@@ -1,4 +1,5 @@
-// One canvas pixel of an image: one channel in grey, or three as red, green and blue, each in its own texel of `table`.
+// One canvas pixel of an image: one channel in grey, or three as red, green and blue, each in its own texel of `table`; a
+// fourth is the alpha.
 // i[5]: channels; f[3].zw: what is less than the first or more than the second is clipped, and marked for it by dots of
 // ink, white on what is too dark and black on what is too light.
 void main() {
@@ -26,6 +27,10 @@ void main() {
     outside = outside || (k == 0 && tile.w < 0.0);
     if (tile.w < 0.0) continue; // a colour that it doesn't have is black
     float t = clamp((v * 0.5 - shared_ends.x) / shared_ends.y, 0.0, 1.0);
+    if (k == 3) {
+      colour *= t; // the alpha of a picture, which stands in front of black
+      continue;
+    }
     float light = FETCH(maps, vec3(t * shades.x + shades.y, 0.5, shades.z)).x;
     if (u.i[5].x == 1) colour = vec3(light);
     else colour[k] = light;

@@ -75,6 +75,10 @@ export function networkOf(plan: PlanHeader): Network {
   };
 }
 
+/** The value that a layer's picture is drawn as: the output's for the layer that makes it, an image as there. */
+export const picturedAs = ({ outputs }: Pick<Network, "outputs">, value: Value): Value =>
+  outputs.find(({ texture }) => texture === value.texture) ?? value;
+
 /** Layers that compute nothing (Identity, Flatten, Dropout) by the key of the value that they pass on. */
 function aliasesOf(
   layers: readonly Layer[],

@@ -16,7 +16,10 @@ export function numbersOf(item: Uint8Array | Float32Array, { dtype }: Pick<Input
   return Float32Array.from(item, (byte) => byte / white);
 }
 
-/** An item as a picture: grey, or red, green and blue; numbers that aren't from 0 to 1 between their own ends. */
+/**
+ * An item as a picture: grey, or red, green and blue, in front of black where it has an alpha; numbers that aren't from
+ * 0 to 1 between their own ends.
+ */
 export function picturedItem(
   item: Uint8Array | Float32Array,
   input: Pick<Input, "shape" | "layout">,
@@ -33,11 +36,14 @@ export function picturedItem(
   }
   const times = 255 / (high - low || 1);
   const image = new ImageData(width, height);
+  const white = item instanceof Float32Array ? 1 : 255;
   for (let at = 0; at < size; at++) {
+    const opaque = channels < 4 ? white : item[last ? at * channels + 3 : 3 * size + at];
+    const alpha = Math.min(1, Math.max(0, (opaque ?? white) / white));
     for (let k = 0; k < 3; k++) {
       const color = colors === 3 ? k : 0;
       const number = shown[last ? at * channels + color : color * size + at] ?? 0;
-      image.data[4 * at + k] = (number - low) * times;
+      image.data[4 * at + k] = (number - low) * times * alpha;
     }
     image.data[4 * at + 3] = 255;
   }

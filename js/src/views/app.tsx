@@ -21,7 +21,7 @@ import type * as screens from "./screen/room.ts";
 import { Message, StatusLine } from "./status.tsx";
 import { style } from "./style.ts";
 import { shownTab } from "./tabs.tsx";
-import { watchRatio, watchTheme, watchWidth } from "./theme.ts";
+import { watchRatio, watchSizes, watchTheme } from "./theme.ts";
 import type * as tooltips from "./tooltip/room.ts";
 
 /** Shows a viewer in `el`; the returned function takes it away with all its listeners. */
@@ -38,7 +38,7 @@ export function mount(el: HTMLElement, state: ViewerState): () => void {
 
   const theme = watchTheme();
   const ratio = watchRatio();
-  const width = watchWidth(root);
+  const sizes = watchSizes(root);
   const zoom = computed(() => zoomOf(state, root));
   const painter = createPainter(state);
   const network = computed(() => {
@@ -55,7 +55,12 @@ export function mount(el: HTMLElement, state: ViewerState): () => void {
     theme: theme.signal,
     zoom,
     ratio: computed(() => ratio.signal.value * zoom.value),
-    width: width.signal,
+    width: computed(() => sizes.signal.value.width),
+    room: computed(() => {
+      const height = limitOf(state);
+      if (height === null) return null;
+      return isLow(state) ? height : Math.max(0, height - sizes.signal.value.around);
+    }),
     root,
     painter,
     measures: createMeasures(state),
@@ -98,6 +103,8 @@ export function mount(el: HTMLElement, state: ViewerState): () => void {
     </ViewsContext.Provider>,
     root,
   );
+  const content = root.querySelector<HTMLElement>(".nbg-content");
+  if (content !== null) sizes.observe(content);
 
   return () => {
     state.screens.delete(screen);
@@ -108,15 +115,27 @@ export function mount(el: HTMLElement, state: ViewerState): () => void {
     stopEnds();
     stopProfile();
     painter.dispose();
-    for (const watched of [theme, ratio, width]) watched.dispose();
+    for (const watched of [theme, ratio, sizes]) watched.dispose();
     sheet.remove();
     root.remove();
     el.classList.remove("nbg-place");
   };
 }
 
-/** CSS pixels: what bar and status line may take in a narrow place, and some more. */
+/** CSS pixels: what bar and status line may take in a narrow place, and some more; with the drawer open. */
 const LOW = 240;
+const LOW_WITH_DRAWER = 480;
+
+/** How high a viewer may be; null where nothing limits it. */
+const limitOf = ({ presenting, height }: ViewerState): number | null =>
+  presenting.value ? null : height.value;
+
+/** Whether bar, drawer and status line leave the content so little that all of it scrolls together. */
+function isLow(state: ViewerState): boolean {
+  const height = limitOf(state);
+  const opened = state.drawer.value && state.feeder.value !== null;
+  return height !== null && height < (opened ? LOW_WITH_DRAWER : LOW);
+}
 
 function App() {
   const { state, network, theme, root, width } = useViews();
@@ -124,11 +143,11 @@ function App() {
   const Tooltip = roomOf<typeof tooltips>("tooltip")?.Tooltip;
   root.dataset.theme = theme.value;
   root.dataset.phase = state.status.value.phase;
-  const height = state.presenting.value ? null : state.height.value;
+  const height = limitOf(state);
   // All of the viewer, bar and status line too: its content scrolls, and all of it where these alone take more.
   root.style.maxHeight = height === null ? "" : px(height);
   root.toggleAttribute("data-limited", height !== null);
-  root.toggleAttribute("data-low", height !== null && height < LOW);
+  root.toggleAttribute("data-low", isLow(state));
   return (
     <>
       <Bar network={now} />

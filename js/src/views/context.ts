@@ -47,8 +47,10 @@ export interface Views {
   readonly zoom: ReadonlySignal<number>;
   /** Device pixels of one of the viewer's CSS pixels. */
   readonly ratio: ReadonlySignal<number>;
-  /** The viewer's own width in CSS pixels. */
+  /** The width of the viewer's content in CSS pixels, without its scrollbar. */
   readonly width: ReadonlySignal<number>;
+  /** How high the content can be without scrolling, in CSS pixels; null where nothing limits it. */
+  readonly room: ReadonlySignal<number | null>;
   readonly root: HTMLElement;
   readonly painter: Painter;
   readonly measures: Measures;

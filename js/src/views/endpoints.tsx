@@ -1,6 +1,6 @@
 // Where the network begins and ends: its input and output, the largest pictures.
 
-import { type ComponentChildren, Fragment } from "preact";
+import type { ComponentProps } from "preact";
 import { displayOf, imageShape } from "../network/display.ts";
 import { describe, layerOf, type Network, type Stage } from "../network/network.ts";
 import type { Value } from "../plan.ts";
@@ -8,7 +8,7 @@ import { Bent } from "./bent.tsx";
 import { useViews } from "./context.ts";
 import { ImageRange } from "./image_range.tsx";
 import type * as overlay from "./overlay/room.ts";
-import { Picture } from "./picture.tsx";
+import { Picture, useEndSide } from "./picture.tsx";
 import { InPython } from "./python.tsx";
 import { roomOf } from "./rooms.tsx";
 import { broken, Parts } from "./stage.tsx";
@@ -35,16 +35,13 @@ export function Endpoints(props: {
       <div class="nbg-shown">
         {values.map((value) => (
           <div class="nbg-image" key={value.key} data-layer={value.key}>
-            <End value={value} side={Math.min(side, room)}>
-              <Picture
-                value={value}
-                width={side}
-                height={room}
-                tile={20}
-                top={word === "Output"}
-                explain={(channel) => explain(value, channel)}
-              />
-            </End>
+            <End
+              value={value}
+              width={side}
+              height={room}
+              top={word === "Output"}
+              explain={(channel) => explain(value, channel)}
+            />
           </div>
         ))}
       </div>
@@ -59,10 +56,20 @@ export function Endpoints(props: {
 }
 
 /** Classes can lie over the input, where that code is here already. */
-function End(props: { value: Value; side: number; children: ComponentChildren }) {
-  const isClasses = displayOf(props.value).name === "classes";
-  const Over = isClasses && roomOf<typeof overlay>("overlay")?.Over;
-  return Over ? <Over {...props} /> : <Fragment {...props} />;
+function End(props: Omit<ComponentProps<typeof Picture>, "tile">) {
+  const { value } = props;
+  const least = Math.min(props.width, props.height);
+  const side = useEndSide(value, least);
+  const Over = displayOf(value).name === "classes" && roomOf<typeof overlay>("overlay")?.Over;
+  const room = { width: (props.width * side) / least, height: (props.height * side) / least };
+  const picture = <Picture {...props} {...room} tile={20} />;
+  return Over ? (
+    <Over value={value} side={side}>
+      {picture}
+    </Over>
+  ) : (
+    picture
+  );
 }
 
 function EndCaption(props: { value: Value; named: boolean; stage: Stage | undefined }) {

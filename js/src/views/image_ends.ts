@@ -25,6 +25,12 @@ function likelyEnds({ min, max, mean, std }: Summary): ColorLimits | null {
   return mean - std >= -BULK && mean + std <= 1 + BULK ? unit : null;
 }
 
+/** Black and white of a picture by its least and greatest number; of equal numbers 0 is one, as own_limits has it. */
+export function ownEnds({ low, high }: ColorLimits): ColorLimits {
+  if (low < high) return { low, high };
+  return low < 0 ? { low, high: 0 } : { low: 0, high: low > 0 ? low : 1 };
+}
+
 /** Black and white of a picture; null until its numbers are known, where these decide. */
 export function imageEnds(
   value: Pick<Value, "limits">,
@@ -35,7 +41,7 @@ export function imageEnds(
   const known = choice === undefined ? knownEnds(value) : null;
   if (known !== null) return known;
   if (summary === undefined || Number.isNaN(summary.min)) return null;
-  const own = { low: summary.min, high: summary.max };
+  const own = ownEnds({ low: summary.min, high: summary.max });
   return choice === undefined ? (likelyEnds(summary) ?? own) : own;
 }
 

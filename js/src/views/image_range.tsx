@@ -1,8 +1,9 @@
 // What black and white of an image are, as a control, and how many of its numbers lie beyond.
 import { fixed, full, short } from "../format.ts";
+import { originalOf } from "../gl/derived.ts";
 import { displayOf } from "../network/display.ts";
 import { IMAGE_RANGES, type Value } from "../plan.ts";
-import type { ImageChoice } from "../state/colors.ts";
+import type { ColorLimits, ImageChoice } from "../state/colors.ts";
 import { useClipped, useStatistics, useViews } from "./context.ts";
 import { imageEnds } from "./image_ends.ts";
 import { useRange } from "./maps.tsx";
@@ -15,45 +16,55 @@ function endsText(low: number, high: number): string {
 
 const wordOf = (value: Value): string => (displayOf(value).drawn === "rgb" ? "RGB" : "grey");
 
-/** "grey", its range to be chosen, and what that clips. */
-export function ImageRange({ value }: { value: Value }) {
-  const { name } = displayOf(value);
-  if (name === "classes") return <>the likeliest class of each place</>;
+interface ImageRangeProps {
+  value: Value;
+  /** The picture whose range is chosen, where several are drawn in one; by default the value's own. */
+  of?: Value;
+  /** Black and white of several pictures that share them; by default the value's own. */
+  ends?: ColorLimits | null;
+}
+
+/** "grey", its range to be chosen, and what that clips: beside every image that is not a thumbnail. */
+export function ImageRange(props: ImageRangeProps) {
+  const { value, of = value } = props;
+  const range = useRange(of);
+  const { low, high } = props.ends ?? range;
+  if (displayOf(value).name === "classes") return <>the likeliest class of each place</>;
+  const ends = low === undefined || high === undefined ? null : { low, high };
   return (
     <>
-      {wordOf(value)} <RangeSelect value={value} />
-      <Clippings value={value} />
+      {wordOf(value)} <RangeSelect value={of} ends={ends} />
+      {ends && <Clippings value={value} ends={ends} />}
     </>
   );
 }
 
-function RangeSelect({ value }: { value: Value }) {
+function RangeSelect({ value, ends }: { value: Value; ends: ColorLimits | null }) {
   const { state } = useViews();
   const statistics = useStatistics(value);
-  const { low, high } = useRange(value);
-  const choice = state.imageRanges.value[value.key];
+  const key = originalOf(value.key);
+  const choice = state.imageRanges.value[key];
   const usual = imageEnds(value, statistics?.layer, undefined);
   const held = Array.isArray(choice) ? (choice as readonly [number, number]) : null;
   const known: (readonly [number, number])[] = IMAGE_RANGES.map((ends) => ends);
   if (held !== null && !known.some((ends) => `${ends}` === `${held}`)) known.push(held);
   const summary = statistics?.layer;
   const choose = (word: string): void => {
-    const { [value.key]: _, ...others } = state.imageRanges.peek();
+    const { [key]: _, ...others } = state.imageRanges.peek();
     const chosen: ImageChoice | undefined =
       word === "" ? undefined : word === "layer" ? "layer" : (JSON.parse(word) as [number, number]);
-    state.imageRanges.value = chosen === undefined ? others : { ...others, [value.key]: chosen };
+    state.imageRanges.value = chosen === undefined ? others : { ...others, [key]: chosen };
   };
   const own: readonly [number, number] | null =
     summary !== undefined && summary.min < summary.max ? [summary.min, summary.max] : null;
-  const isKnown = low !== undefined && high !== undefined;
   return (
     <label
       class="nbg-image-range"
       title="What black and white are; numbers beyond are clipped, and marked with dots"
     >
-      <span aria-hidden="true">{isKnown ? endsText(low, high) : "…"}</span>
+      <span aria-hidden="true">{ends === null ? "…" : endsText(ends.low, ends.high)}</span>
       <select
-        aria-label={`What black and white of ${value.key} are`}
+        aria-label={`What black and white of ${key} are`}
         value={choice === undefined ? "" : choice === "layer" ? "layer" : JSON.stringify(choice)}
         onChange={(event) => choose(event.currentTarget.value)}
       >
@@ -75,10 +86,9 @@ function RangeSelect({ value }: { value: Value }) {
 }
 
 /** " · 12 above, 3 below": how many numbers of the shown image its range clips; nothing where it clips none. */
-function Clippings({ value }: { value: Value }) {
+function Clippings({ value, ends }: { value: Value; ends: ColorLimits }) {
   const { network } = useViews();
-  const { low = 0, high = 0, mode } = useRange(value);
-  const found = useClipped(mode === "fixed" ? value : null, low, high);
+  const found = useClipped(value, ends.low, ends.high);
   if (network.value === null || found === null || found.above + found.below === 0) return null;
   const words = [
     [found.above, "above"],

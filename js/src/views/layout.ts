@@ -257,6 +257,19 @@ export function pictureSize(
   return { scale, width: tileSide(width, scale), height: tileSide(height, scale) };
 }
 
+/** Of the largest picture's drawn side, what a smaller one has at least. */
+const LEAST_SHARE = 0.5;
+
+/**
+ * The side that an input's or output's picture may have where the `largest` of them has `room`: both are drawn at one
+ * scale, so that an upscaler's output is the larger one, but the smaller picture is not less than half as large.
+ */
+export function endRoom(own: number, largest: number, room: number): number {
+  if (own >= largest) return room;
+  const drawn = tileSide(largest, fitScale(largest, room));
+  return Math.min(room, Math.floor(drawn * Math.max(own / largest, LEAST_SHARE)));
+}
+
 /** Channels in which something isn't finite: whatever they do, it is what one looks for. */
 export const isFlawed = ({ nan, inf }: Pick<Summary, "nan" | "inf">): boolean => nan + inf > 0;
 

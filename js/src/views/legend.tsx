@@ -70,6 +70,7 @@ export function Ends({ value, statistics, channel, limits }: LegendProps) {
       </span>
     );
   }
+  if (low === high && !words) return <span class="nbg-legend">{short(low)} everywhere</span>;
   return (
     <span class="nbg-legend">
       {words && <span class="nbg-second">each to its own</span>}

@@ -8,7 +8,7 @@ import { displayOf, frameOf } from "../network/display.ts";
 import type { Value } from "../plan.ts";
 import type { ColorLimits } from "../state/colors.ts";
 import { imageOf, placeOf, useStatistics, useViews } from "./context.ts";
-import { imageEnds, knownEnds } from "./image_ends.ts";
+import { imageEnds, knownEnds, ownEnds } from "./image_ends.ts";
 import type * as kinds from "./kinds/room.ts";
 import { type Mosaic, px, tileSide } from "./layout.ts";
 import type { Drawing } from "./painter.ts";
@@ -59,7 +59,8 @@ export function Maps(props: MapsProps) {
   const whole = displayOf(value).drawn ?? "maps";
   const isOne = whole === "rgb" || whole === "classes";
   const isPart = isOne && (props.rgb === false || channels.length < value.nchw[1]);
-  const picture = props.rgb ? "rgb" : isPart ? "maps" : whole;
+  const part = whole === "rgb" ? "grey" : "maps"; // a colour of a picture is grey in the picture's range
+  const picture = props.rgb ? "rgb" : isPart ? part : whole;
   const isWhole = picture === "rgb" || picture === "classes";
   const image = network ? imageOf(value, network, state.example.value) : 0;
   const gap = props.gap ?? 0;
@@ -294,8 +295,9 @@ export function useSharedEnds(value: Value | null, both: ColorLimits | null): Co
   const summary = useStatistics(value)?.layer;
   if (value === null || summary === undefined) return both;
   const ends = imageEnds(value, summary, state.imageRanges.value[originalOf(value.key)]);
-  const isOwn = ends !== null && ends.low === summary.min && ends.high === summary.max;
-  return isOwn && knownEnds(value) === null ? both : ends;
+  const own = ownEnds({ low: summary.min, high: summary.max });
+  const isOwn = ends !== null && ends.low === own.low && ends.high === own.high;
+  return isOwn && both !== null && knownEnds(value) === null ? ownEnds(both) : ends;
 }
 
 /** Whether a picture has numbers beyond its range, which are clipped and marked. */

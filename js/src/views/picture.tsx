@@ -4,7 +4,7 @@ import { contents, displayOf, frameOf } from "../network/display.ts";
 import type { Value } from "../plan.ts";
 import { NumberPicture, TallBars, TopValues } from "./bars.tsx";
 import { MOST_LARGEST, useStatistics, useViews } from "./context.ts";
-import { boxMosaic, byVariation, type Mosaic, pictureSize } from "./layout.ts";
+import { boxMosaic, byVariation, endRoom, type Mosaic, pictureSize } from "./layout.ts";
 import { Maps, MosaicMaps } from "./maps.tsx";
 
 /** Channels in the order in which a mosaic shows them: all by number, or the ones that vary most. */
@@ -25,6 +25,17 @@ export function StageMaps(props: { value: Value; mosaic: Mosaic; gap: number }) 
   const channels = useShownChannels(value, mosaic.shown);
   const label = `${value.key}, ${contents(value)}`;
   return <MosaicMaps value={value} channels={channels} mosaic={mosaic} gap={gap} label={label} />;
+}
+
+/** CSS pixels that a value's picture may have of `side`: images at both ends of a network show how large they are. */
+export function useEndSide(value: Value, side: number): number {
+  const { network, ratio } = useViews();
+  const now = network.value;
+  if (now === null || !displayOf(value).image) return side;
+  const images = [...now.inputs, ...now.outputs].filter((one) => displayOf(one).image);
+  const sideOf = ({ nchw }: Value): number => Math.max(nchw[2], nchw[3]);
+  const largest = Math.max(...images.map(sideOf));
+  return endRoom(sideOf(value), largest, side * ratio.value) / ratio.value;
 }
 
 interface PictureProps {

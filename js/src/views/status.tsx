@@ -1,7 +1,7 @@
 // The line below, with what was measured and what draws; and the message under the pictures.
 
 import { lastRun } from "../engine/signals.ts";
-import { duration, full, memory, rendererName, short } from "../format.ts";
+import { duration, memory, passCount, rendererName, short } from "../format.ts";
 import { layerCount } from "../network/network.ts";
 import type { PlanHeader } from "../plan.ts";
 import { unlike } from "../state/edits.ts";
@@ -54,7 +54,7 @@ export function StatusLine() {
             </span>
           )}
           <span class="nbg-wide">
-            {full(run.passes)} passes
+            {passCount(run.passes)}
             {(plan?.sections.length ?? 0) > 1 && ` of ${run.sections.join(", ")}`}
           </span>
           {state.runsPerSecond.value > 1 && (

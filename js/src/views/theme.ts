@@ -44,11 +44,49 @@ export function watchRatio(): Watched<number> {
   return { signal: ratio, dispose: () => query.removeEventListener("change", update) };
 }
 
-export function watchWidth(element: HTMLElement): Watched<number> {
-  const width = signal(Math.floor(element.clientWidth));
-  const observer = new ResizeObserver((entries) => {
-    for (const entry of entries) width.value = Math.floor(entry.contentRect.width);
-  });
-  observer.observe(element);
-  return { signal: width, dispose: () => observer.disconnect() };
+/** What a viewer's content has of the page, in CSS pixels. */
+interface Sizes {
+  /** Without its scrollbar. */
+  readonly width: number;
+  /** What stands above and below it: bar, drawer, status line. */
+  readonly around: number;
+}
+
+export interface WatchedSizes extends Watched<Sizes> {
+  /** Begins to measure, as soon as the content is there. */
+  observe(content: HTMLElement): void;
+}
+
+export function watchSizes(root: HTMLElement): WatchedSizes {
+  let content: HTMLElement | null = null;
+  // A scrollbar's place is kept: pictures that fit beside it might need none, and without it one, and so on.
+  let kept = { of: "", scrollbar: 0 };
+  const now = (): Sizes => {
+    const width = root.clientWidth;
+    const of = `${width} ${root.style.maxHeight}`;
+    if (content === null) return { width, around: 0 };
+    const before = kept.of === of ? kept.scrollbar : 0;
+    kept = { of, scrollbar: Math.max(before, content.offsetWidth - content.clientWidth) };
+    return {
+      width: width - kept.scrollbar,
+      around: root.offsetHeight - content.offsetHeight,
+    };
+  };
+  const sizes = signal(now());
+  const update = (): void => {
+    const next = now();
+    const { width, around } = sizes.peek();
+    if (next.width !== width || next.around !== around) sizes.value = next;
+  };
+  const observer = new ResizeObserver(update);
+  observer.observe(root);
+  return {
+    signal: sizes,
+    observe(element) {
+      content = element;
+      observer.observe(element);
+      update();
+    },
+    dispose: () => observer.disconnect(),
+  };
 }

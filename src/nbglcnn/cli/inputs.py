@@ -220,23 +220,18 @@ def _pictures(files: Sequence[str], spec: Spec, resize: bool) -> list[Image]:
 
 def _picture(file: str) -> Image:
     """A picture file as `picture_decoding` reads it, so that its size is that of the input."""
-    from PIL import UnidentifiedImageError
-
     from nbglcnn.errors import InputError
-    from nbglcnn.picture_decoding import decoded, open_picture
+    from nbglcnn.picture_decoding import decoded
+    from nbglcnn.picture_files import read_picture
 
     try:
-        return decoded(open_picture(file))
-    except FileNotFoundError:
-        raise Refused(f"there is no file {file}") from None
-    except UnidentifiedImageError:
-        raise Refused(
-            f"{file} is no picture that Pillow can read; give a picture, or .npy or .npz"
-        ) from None
+        picture = read_picture(file, advice="give a picture, or .npy or .npz")
+    except InputError as error:
+        raise Refused(str(error)) from None
+    try:
+        return decoded(picture)
     except InputError as error:
         raise Refused(f"{file}: {error}") from None
-    except Exception as error:  # a damaged one, or far too large: each format has its own
-        raise Refused(f"{file} cannot be read as a picture: {error}") from None
 
 
 def _resized(picture: Image, size: tuple[int, int]) -> Image:

@@ -26,6 +26,16 @@ AFFINE: Mapping[str, Callable[[float, float], float]] = {
     "Mul": lambda x, by: x * by,
     "Div": lambda x, by: x / by,
 }
+# Ranges of functions that have no end at which they saturate, as an activation has (`bounds`).
+QUARTER_TURN = float(np.float32(np.pi / 2))
+RANGES: Mapping[str, tuple[float, float]] = {
+    "Sin": (-1.0, 1.0),
+    "Cos": (-1.0, 1.0),
+    "Sign": (-1.0, 1.0),
+    "Asin": (-QUARTER_TURN, QUARTER_TURN),
+    "Acos": (0.0, 2 * QUARTER_TURN),
+    "Atan": (-QUARTER_TURN, QUARTER_TURN),
+}
 ROUNDED: Mapping[str, Callable[[float], np.floating[Any]]] = {
     "Ceil": np.ceil,
     "Floor": np.floor,
@@ -38,6 +48,7 @@ class Limits:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
+        self._makers = {name: node for node in graph.nodes for name in node.outputs if name}
         self._known: dict[str, p.Bounds] = {
             name: UNIT if name in graph.fits else OPEN for name in graph.inputs
         }
@@ -85,6 +96,10 @@ class Limits:
         low, high = record.bounded(self._graph, node)
         if low is not None and high is not None:
             return low, high
+        if node.op in RANGES:
+            return RANGES[node.op]
+        if node.op == "Div" and self._is_softsign(node):
+            return -1.0, 1.0
         if node.op in AFFINE:
             return self._affine(node)
         if node.op in ("Concat", "Max", "Min"):
@@ -92,6 +107,9 @@ class Limits:
         least, most = self._bounds(node.inputs[0]) if node.inputs else OPEN
         if node.op in ("Relu", "Clip"):
             return _clipped(least, low, high, low), _clipped(most, low, high, high)
+        if node.op == "Abs":
+            ends = None if least is None or most is None else max(abs(least), abs(most))
+            return 0.0, ends
         if node.op == "Neg":
             return _mapped(lambda x: -x, most), _mapped(lambda x: -x, least)
         if node.op in ROUNDED:
@@ -127,6 +145,18 @@ class Limits:
 
         least, most = (_mapped(made, end) for end in self._bounds(first))
         return (least, most) if made(1.0) > made(0.0) else (most, least)
+
+    def _is_softsign(self, node: Node) -> bool:
+        """Whether a quotient is x / (1 + |x|), as PyTorch exports Softsign."""
+        x, below = node.inputs
+        added = self._makers.get(below)
+        if added is None or added.op != "Add":
+            return False
+        for size, one in (added.inputs, added.inputs[::-1]):
+            made = self._makers.get(size)
+            if made is not None and made.op == "Abs" and [*made.inputs] == [x]:
+                return self._bounds(one) == (1.0, 1.0)
+        return False
 
     def _padding(self, node: Node) -> float:
         """The number that stands around a padded map."""

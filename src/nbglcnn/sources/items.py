@@ -18,11 +18,10 @@ from nbglcnn.graph import Array
 from nbglcnn.inputs import Spec, checked_path, of_tensor
 from nbglcnn.inputs import as_array as array_of
 from nbglcnn.picture_decoding import is_deep, open_picture
+from nbglcnn.picture_files import picture_folder
 
 Dtype = Literal["uint8", "float32"]
-# As torchvision.datasets.folder has them, so that the same files have the same numbers.
-EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
-# Those of EXTENSIONS that may have greys of more than 8 bits.
+# Picture files that may have greys of more than 8 bits.
 DEEP = (".png", ".pgm", ".tif", ".tiff")
 # Labels that only the items themselves tell are asked for when a page wants them, of so many.
 MOST_READ = 2000
@@ -156,39 +155,12 @@ def _of_list(data: Sequence[Any]) -> Items:
 
 def _of_folder(folder: Path) -> Items:
     """Picture files in order; folders in it are classes, as torchvision's ImageFolder has them."""
-    if folder.is_file():
-        raise InputError(f"Images: {folder} is a file; give its folder, or a list, Images([path])")
-    if not folder.is_dir():
-        raise InputError(f"Images: there is no folder {folder}")
-    # Jupyter keeps its check points in folders whose names begin with a dot.
-    inside = sorted(
-        entry.name for entry in os.scandir(folder) if entry.is_dir() and entry.name[0] != "."
-    )
-    files: list[Path] = []
-    numbers: list[int] = []
-    for number, name in enumerate(inside):
-        found = [
-            Path(root, file)
-            for root, _, names in sorted(os.walk(folder / name, followlinks=True))
-            for file in sorted(names)
-            if _is_file_of_picture(file)
-        ]
-        files += found
-        numbers += [number] * len(found)
-    if files:
-        items = _of_files(files, folder.name, folder)
-        return replace(items, labels=lambda: numbers, told=tuple(numbers), classes=tuple(inside))
-    files = [folder / name for name in sorted(os.listdir(folder)) if _is_file_of_picture(name)]
-    if not files:
-        raise InputError(
-            f"Images: there is no picture in {folder} or the folders in it; files that end with "
-            f"{', '.join(EXTENSIONS)} are taken"
-        )
-    return _of_files(files, folder.name, folder)
-
-
-def _is_file_of_picture(name: str) -> bool:
-    return name.lower().endswith(EXTENSIONS) and name[0] != "."
+    found = picture_folder(folder, "Images")
+    items = _of_files(found.files, folder.name, folder)
+    if not found.classes:
+        return items
+    labels = [*found.labels]
+    return replace(items, labels=lambda: labels, told=found.labels, classes=found.classes)
 
 
 def _of_files(files: Sequence[Path], title: str, folder: Path | None = None) -> Items:

@@ -12,7 +12,7 @@ import msgspec
 
 from nbglcnn import __version__
 from nbglcnn.edits.store import EditState
-from nbglcnn.plan import Plan
+from nbglcnn.plan import Plan, counted
 from nbglcnn.tables import table
 from nbglcnn.viewer.connection import Connection, Page
 from nbglcnn.viewer.parity import Verdict
@@ -43,8 +43,10 @@ def diagnosis(
         ("edits", _edits(edited)),
         (
             "plan",
-            f"{plan.layer_count} layers{_left_to_python(plan)}, {len(plan.header.passes)} passes, "
-            f"{len(plan.header.programs)} programs, {len(plan.header.textures)} textures",
+            f"{counted(plan.layer_count, 'layer')}{_left_to_python(plan)}, "
+            f"{counted(len(plan.header.passes), 'pass', 'es')}, "
+            f"{counted(len(plan.header.programs), 'program')}, "
+            f"{counted(len(plan.header.textures), 'texture')}",
         ),
         ("memory", f"{plan.gpu_bytes} bytes on the GPU by the Plan, {_held(connection.page)}"),
         ("losses", _losses(connection.page)),

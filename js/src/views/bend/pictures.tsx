@@ -11,6 +11,7 @@ import { Choice } from "../choice.tsx";
 import { fixedRange, sharedEnds } from "../compare/pairs.ts";
 import type * as compare from "../compare/room.ts";
 import { useStatistics, useViews } from "../context.ts";
+import { ImageRange } from "../image_range.tsx";
 import { boxMosaic, fitScale, px, rank } from "../layout.ts";
 import { Maps, useSharedEnds } from "../maps.tsx";
 import { roomOf } from "../rooms.tsx";
@@ -120,6 +121,12 @@ function Three(props: {
     <One {...{ value: of, like: b, channel, side, limits, elements }} range={range} />
   );
   const [shownA, shownB] = [picture(a), picture(b)];
+  const rangeOf = (of: Value) =>
+    image && !isClasses ? <ImageRange value={of} of={b} ends={limits} /> : null;
+  const over = { a: shownA, b: shownB, titles: TITLES };
+  const ranges = image && !isClasses && compared && (
+    <compared.Ranges a={rangeOf(a)} b={rangeOf(b)} />
+  );
   const one = difference && (
     <One
       value={difference}
@@ -146,18 +153,20 @@ function Three(props: {
     <div class="nbg-bend-three" data-showing={showing}>
       {showing === "beside" && (
         <>
-          <Figure letter="A" title={TITLES[0]} side={side}>
+          <Figure letter="A" title={TITLES[0]} side={side} range={rangeOf(a)}>
             {shownA}
           </Figure>
-          <Figure letter="B" title={TITLES[1]} side={side} mine>
+          <Figure letter="B" title={TITLES[1]} side={side} range={rangeOf(b)} mine>
             {shownB}
           </Figure>
         </>
       )}
       {showing === "wipe" && compared && (
-        <compared.Wiped a={shownA} b={shownB} side={side} titles={TITLES} />
+        <compared.Wiped {...over} side={side}>
+          {ranges}
+        </compared.Wiped>
       )}
-      {showing === "hold" && compared && <compared.Held a={shownA} b={shownB} titles={TITLES} />}
+      {showing === "hold" && compared && <compared.Held {...over}>{ranges}</compared.Held>}
       <Figure letter="B − A" title={text} side={side}>
         {one ?? <span class="nbg-bend-none" style={none} />}
       </Figure>
@@ -182,9 +191,11 @@ function Figure(props: {
   title: string;
   side: number;
   mine?: boolean;
+  /** An image's range, as a control. */
+  range?: ComponentChildren;
   children: ComponentChildren;
 }) {
-  const { letter, title, side, mine = false, children } = props;
+  const { letter, title, side, mine = false, range, children } = props;
   return (
     <figure
       class={mine ? "nbg-bend-figure nbg-bend-mine" : "nbg-bend-figure"}
@@ -194,6 +205,7 @@ function Figure(props: {
       {children}
       <figcaption>
         <strong>{letter}</strong> <span class="nbg-second">{title}</span>
+        {range && <div class="nbg-second">{range}</div>}
       </figcaption>
     </figure>
   );

@@ -4,6 +4,7 @@ import base from "./style.css";
 
 export { Everywhere } from "./everywhere.tsx";
 export { kit } from "./kit.ts";
+export { pythonOf as linesOf } from "./lines.ts";
 export { Mark, Pill, Word } from "./marks.tsx";
 export { Lines } from "./python.tsx";
 export { Tools } from "./tools.tsx";

@@ -4,11 +4,12 @@ import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 import { short } from "../../format.ts";
 import type { ColorMapName, Range } from "../../gl/types.ts";
 import { displayOf, frameOf } from "../../network/display.ts";
-import type { Network } from "../../network/network.ts";
+import { type Network, picturedAs } from "../../network/network.ts";
 import type { Comparison, Pair, Value } from "../../plan.ts";
 import { Bars, NumberPicture, shownElements, TopValues, useImageValues } from "../bars.tsx";
 import { gradient } from "../colors.ts";
 import { useStatistics, useViews } from "../context.ts";
+import { ImageRange } from "../image_range.tsx";
 import { fitScale, px, rank } from "../layout.ts";
 import { colorLimits } from "../legend.tsx";
 import { Maps, useSharedEnds } from "../maps.tsx";
@@ -72,23 +73,37 @@ export function Pictures(props: {
   const both = isClasses ? null : image ? pictured : kept;
   const shownA = picture(a, both);
   const shownB = picture(b, both);
+  const rangeOf = (value: Value) =>
+    image && !isClasses ? <ImageRange value={value} of={a} ends={both} /> : null;
+  const over = { a: shownA, b: shownB, titles: comparison.titles };
+  const ranges = image && !isClasses && <Ranges a={rangeOf(a)} b={rangeOf(b)} />;
   return (
     <div class="nbg-compared">
       {showing === "beside" ? (
         <>
-          <Captioned letter="A" title={comparison.titles[0]} {...{ side, map }} limits={both}>
+          <Captioned
+            letter="A"
+            title={comparison.titles[0]}
+            {...{ side, map, limits: both, range: rangeOf(a) }}
+          >
             {shownA}
           </Captioned>
-          <Captioned letter="B" title={comparison.titles[1]} {...{ side, map }} limits={both}>
+          <Captioned
+            letter="B"
+            title={comparison.titles[1]}
+            {...{ side, map, limits: both, range: rangeOf(b) }}
+          >
             {shownB}
           </Captioned>
         </>
       ) : showing === "wipe" ? (
-        <Wiped a={shownA} b={shownB} side={side} titles={comparison.titles} />
+        <Wiped {...over} side={side}>
+          {ranges}
+        </Wiped>
       ) : (
-        <Held a={shownA} b={shownB} titles={comparison.titles} />
+        <Held {...over}>{ranges}</Held>
       )}
-      <Captioned letter="B − A" title="" side={side} limits={signed} map="signed">
+      <Captioned letter="B − A" title="" side={side} limits={signed} map="signed" range={null}>
         {picture(difference, signed, "signed")}
       </Captioned>
     </div>
@@ -107,10 +122,9 @@ function useKept(key: string, limits: Limits): Limits {
   return (fixed && kept) || limits;
 }
 
-/** The layer that makes the output is drawn as the output is, as an image. */
 function drawnAs(network: Network, key: string): Value | null {
   const value = network.values.get(key);
-  return network.outputs.find((one) => one.texture === value?.texture) ?? value ?? null;
+  return value === undefined ? null : picturedAs(network, value);
 }
 
 /** Of classes those that are largest in A or in B. */
@@ -179,9 +193,11 @@ function Captioned(props: {
   side: number;
   limits: Limits;
   map: ColorMapName;
+  /** In place of the legend: an image's range, as a control. */
+  range: ComponentChildren;
   children: ComponentChildren;
 }) {
-  const { letter, title, side, limits, map, children } = props;
+  const { letter, title, side, limits, map, range, children } = props;
   const theme = useViews().theme.value;
   const shown = limits && colorLimits(limits.low, limits.high, map === "signed");
   return (
@@ -194,7 +210,11 @@ function Captioned(props: {
       <figcaption>
         <strong>{letter}</strong>
         {title !== "" && <span class="nbg-second">{title}</span>}
-        {shown !== null && (
+        {range && <span class="nbg-second">{range}</span>}
+        {!range && shown !== null && shown.low === shown.high && (
+          <span class="nbg-legend">{short(shown.low)} everywhere</span>
+        )}
+        {!range && shown !== null && shown.low < shown.high && (
           <span class="nbg-legend">
             <span>{short(shown.low)}</span>
             <span
@@ -213,13 +233,29 @@ interface OverProps {
   a: ComponentChildren;
   b: ComponentChildren;
   titles: readonly [string, string];
+  /** Below the pictures. */
+  children?: ComponentChildren;
+}
+
+/** The ranges of two pictures that lie over each other. */
+export function Ranges({ a, b }: Pick<OverProps, "a" | "b">) {
+  return (
+    <>
+      <span class="nbg-second">
+        <strong>A</strong> {a}
+      </span>
+      <span class="nbg-second">
+        <strong>B</strong> {b}
+      </span>
+    </>
+  );
 }
 
 const named = (letter: string, title: string): string =>
   title === "" ? letter : `${letter} ${title}`;
 
 /** A left of the line, B right of it. */
-export function Wiped({ a, b, side, titles }: OverProps & { side: number }) {
+export function Wiped({ a, b, side, titles, children }: OverProps & { side: number }) {
   const [at, setAt] = useState(50);
   return (
     <figure class="nbg-one" aria-label="A wiped over B">
@@ -243,13 +279,14 @@ export function Wiped({ a, b, side, titles }: OverProps & { side: number }) {
           onInput={(event) => setAt(Number(event.currentTarget.value))}
         />
         <strong>{named("B", titles[1])}</strong>
+        {children}
       </figcaption>
     </figure>
   );
 }
 
 /** B; A while the button or the key is held. */
-export function Held({ a, b, titles }: OverProps) {
+export function Held({ a, b, titles, children }: OverProps) {
   const { root } = useViews();
   const [held, setHeld] = useState(false);
   // At once: the next key may come before a picture is painted.
@@ -290,6 +327,7 @@ export function Held({ a, b, titles }: OverProps) {
         >
           Hold to see A <kbd>a</kbd>
         </button>
+        {children}
       </figcaption>
     </figure>
   );

@@ -1,4 +1,4 @@
 // The Compare tab, as a room.
-export { Held, Wiped } from "./pictures.tsx";
+export { Held, Ranges, Wiped } from "./pictures.tsx";
 export { default as style } from "./style.css";
 export { CompareView } from "./view.tsx";

@@ -7,7 +7,7 @@ import { px } from "../layout.ts";
 import { inputChannel, type Kernels, kernelStart } from "../weights.ts";
 import { type Box, Corners, Ring } from "./corners.tsx";
 import { differs } from "./originals.ts";
-import { paintColors, paintCurve } from "./paint.ts";
+import { paintColors, paintCurve, paintEdge } from "./paint.ts";
 
 /** One kernel in a picture of several: an output channel and the k-th input channel that it reads. */
 export interface Cell {
@@ -89,6 +89,7 @@ export function KernelPictures(props: KernelsProps) {
       for (const kernel of shown) paintColors(picture, kernel, kw, one, most, table);
       // One call for all: each takes as long as hundreds of pixels.
       context.putImageData(picture, 0, 0);
+      for (const kernel of shown) paintEdge(context, kernel, kw, one);
     }
   }, [kernels, values, which, columns, cell.width, cell.height, gap, most, ratio, map, theme]);
 

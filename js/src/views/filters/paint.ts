@@ -10,6 +10,9 @@ interface Kernel {
 
 const MAGENTA = [255, 0, 255] as const;
 const BLACK = [0, 0, 0] as const;
+const GREY = "rgb(128 128 128 / 0.5)";
+/** Canvas pixels a weight has at least where its kernel has an edge. */
+const LEAST_EDGED = 4;
 
 /** Rows of `columns` weights, each a square of `one` pixels; `most` has the map's full colour. */
 export function paintColors(
@@ -39,10 +42,23 @@ export function paintColors(
   }
 }
 
+/** Its edge, on which weights near zero end that have the colour of the page; small weights have no room for it. */
+export function paintEdge(
+  context: CanvasRenderingContext2D,
+  { weights, left, top }: Kernel,
+  columns: number,
+  one: number,
+): void {
+  if (one < LEAST_EDGED) return;
+  const [width, height] = [columns * one, (weights.length / columns) * one];
+  context.strokeStyle = GREY;
+  context.lineWidth = 1;
+  context.strokeRect(left + 0.5, top + 0.5, width - 1, height - 1);
+}
+
 // Where curves.glsl has its inks in the signed map, and zero.
 const [POSITIVE, ZERO, NEGATIVE] = [0.86, 0.5, 0.14] as const;
 const MARGIN = 1.5;
-const GREY = "rgb(128 128 128 / 0.5)";
 
 /** A kernel's weights from left to right, straight between them, from −most to most around a line at zero. */
 export function paintCurve(

@@ -1,5 +1,5 @@
 // A way around the nodes for a line that would run through one: along the gaps between them, with few corners.
-import { type Box, CAPTION, isSmall, right, stack } from "./boxes.ts";
+import { type Box, isSmall, right, stack, wordsHeight } from "./boxes.ts";
 
 export type Point = readonly [number, number];
 export type Direction = "right" | "down" | "up";
@@ -39,7 +39,7 @@ const rectangle = (box: Box, more: number): Rectangle => ({
 function wordsBelow(box: Box): Rectangle | null {
   if (box.words !== "below" && box.words !== "inset") return null;
   const bottom = box.y + box.height;
-  return { left: box.x, top: bottom, right: right(box), bottom: bottom + CAPTION.below };
+  return { left: box.x, top: bottom, right: right(box), bottom: bottom + wordsHeight(box) };
 }
 
 /** Whether a straight line between two points, in whatever direction, has a part inside. */

@@ -1,11 +1,12 @@
 // Nodes and edges of the graph while they are placed, and what is known of them then. Lengths are CSS pixels at zoom 1.
+import { displayOf } from "../../network/display.ts";
 import type { Edge, Group, Node } from "./tree.ts";
 
 /** A node's picture fits this square. */
 export const SIDE = 108;
 export const SIGN = { width: 36, height: 24 };
 export const LIST = { width: 172 };
-export const CAPTION = { below: 54, beside: 104, height: 60 };
+export const CAPTION = { below: 54, beside: 104, range: 34 };
 /** A name of 11 pixels on screen: the room for its longest part at zoom 1, and what a bold letter takes. */
 export const NAME = { width: 130, letter: 6.8 };
 /** The widest line below a node: it begins with the node, and may be longer. */
@@ -84,3 +85,8 @@ const STACK = 7;
 export const stack = ({ node }: Box): number => (node.kind === "group" ? STACK : 0);
 export const isSmall = (box: Box): boolean => box.node.kind === "merge";
 export const right = (box: Box): number => box.x + box.width;
+/** How high the words of a node are, where they stand below it; an image has its range among them. */
+export const wordsHeight = ({ node, words }: Pick<Box, "node" | "words">): number =>
+  words === "below" || words === "inset"
+    ? CAPTION.below + (displayOf(node.value).image ? CAPTION.range : 0)
+    : 0;

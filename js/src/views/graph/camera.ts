@@ -27,11 +27,19 @@ const isReadable = ({ readable }: Extent, zoom: number): boolean =>
 const across = (size: Size, width: number): number =>
   Math.min(LARGEST_FIT, (width - 2 * MARGIN) / size.width);
 
-/** Height of the window for a graph of this size: all of it, where that isn't higher than most of a notebook cell. */
-export function windowHeight(size: Extent, width: number): number {
+/** What stands beside the window in a viewer of limited height: its tools. */
+const TOOLS = 48;
+const LEAST_HEIGHT = 160;
+
+/**
+ * Height of the window for a graph of this size: all of it, where that isn't higher than most of a notebook cell, nor
+ * than the `room` that a viewer of limited height has for it.
+ */
+export function windowHeight(size: Extent, width: number, room: number | null = null): number {
   const whole = across(size, width);
   const zoom = isReadable(size, whole) ? whole : START;
-  const most = Math.min(720, Math.max(320, width * 0.62));
+  const cell = Math.min(720, Math.max(320, width * 0.62));
+  const most = room === null ? cell : Math.max(LEAST_HEIGHT, Math.min(cell, room - TOOLS));
   return Math.round(Math.min(most, size.height * zoom + 2 * MARGIN));
 }
 

@@ -84,7 +84,9 @@ function Window(props: { tree: Tree; open: ReadonlySet<string>; placement: Place
   const views = useViews();
   const { state } = views;
   const element = useRef<HTMLDivElement>(null);
-  const view = { width: views.width.value, height: windowHeight(placement, views.width.value) };
+  const { value: width } = views.width;
+  const heightOf = (size: Placement): number => windowHeight(size, width, views.room.value);
+  const view = { width, height: heightOf(placement) };
   const camera = state.camera.value ?? home(placement, view);
   const scene = useRef<Scene>({ camera, size: placement, view });
   scene.current = { camera, size: placement, view };
@@ -121,7 +123,7 @@ function Window(props: { tree: Tree; open: ReadonlySet<string>; placement: Place
       ? new Set([...open].filter((one) => one !== id))
       : withOpen(tree, open, id);
     const there = placementOf(tree, next);
-    const all = home(there, { ...view, height: windowHeight(there, view.width) });
+    const all = home(there, { ...view, height: heightOf(there) });
     const inside = tree.items.find(({ groups }) => groups.some((group) => group.id === id));
     const to = nodeWith(there.nodes, inside?.stage?.key);
     batch(() => {

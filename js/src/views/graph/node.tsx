@@ -1,16 +1,17 @@
 // One node of the graph: a picture with words, a closed module with a stacked edge, a sign, or a step on a line.
 
 import { plural } from "../../format.ts";
-import { contents, imageShape } from "../../network/display.ts";
+import { contents, displayOf, imageShape } from "../../network/display.ts";
 import type { Network } from "../../network/network.ts";
 import { pythonOf } from "../../network/python.ts";
 import type { Value } from "../../plan.ts";
 import { Bent } from "../bent.tsx";
 import { useViews } from "../context.ts";
 import { Right } from "../icons.tsx";
+import { ImageRange } from "../image_range.tsx";
 import { px } from "../layout.ts";
 import { Badge } from "../parity.tsx";
-import { Picture } from "../picture.tsx";
+import { Picture, useEndSide } from "../picture.tsx";
 import { StageBar } from "../profile/bars.tsx";
 import { useHovered } from "../select.ts";
 import { broken, Parts, shownLayer } from "../stage.tsx";
@@ -57,6 +58,7 @@ export function NodeView(props: NodeProps) {
   const hovered = useHovered();
   const { node, x, y, width, height } = placed;
   const value = shownValue(node, network.value, state.selected.value?.layer);
+  const share = useEndSide(value, height) / height;
   const sign = node.kind === "merge" || node.kind === "step";
   const python = node.kind !== "group" && pythonOf(state.plan.value, value) !== undefined;
   const kind = node.blocks.length > 1 ? "nbg-stack nbg-many" : KINDS[node.kind];
@@ -93,8 +95,8 @@ export function NodeView(props: NodeProps) {
           shows === "picture" && (
             <Picture
               value={value}
-              width={width}
-              height={height}
+              width={width * share}
+              height={height * share}
               tile={20}
               top={node.kind === "output"}
             />
@@ -146,6 +148,11 @@ function Words(props: { placed: Placed; value: Value; enter: (placed: Placed) =>
             : plural(node.layers.length, "layer")}
           {own > 0 && `, ${own} in Python`}
         </button>
+      )}
+      {displayOf(value).image && (
+        <span class="nbg-node-range">
+          <ImageRange value={value} />
+        </span>
       )}
       {node.kind !== "group" && stage && <Parts stage={stage} shown={value.key} select={select} />}
     </div>

@@ -19,6 +19,7 @@ import {
   type Way,
   WORDS,
   type Words,
+  wordsHeight,
 } from "./boxes.ts";
 import { linesOf } from "./routes.ts";
 import { type Group, type Node, type Picture, pictureOf, type Tree } from "./tree.ts";
@@ -185,8 +186,7 @@ function extent(box: Box): { left: number; right: number; below: number } {
   const left = box.words === "left" ? CAPTION.beside : 0;
   const beside = box.words === "right" || box.words === "inset" ? CAPTION.beside : 0;
   const inset = box.words === "inset" ? beside - SIDE / 2 : beside;
-  const below = box.words === "below" || box.words === "inset" ? CAPTION.below : 0;
-  return { left, right: inset, below };
+  return { left, right: inset, below: wordsHeight(box) };
 }
 
 /** Gives each box its place; `shift` is by how much of its width a node stands right of the one above or below. */

@@ -66,10 +66,10 @@ function jobOf(views: Views, subject: Subject, canvas: HTMLCanvasElement): DrawJ
   };
 }
 
-/** One channel of an image of several is a map. */
+/** One colour of a picture is grey, the score of one class a map. */
 function drawnAlone(value: Value): DrawJob["as"] | undefined {
   const { drawn } = displayOf(value);
-  return drawn === "classes" || drawn === "rgb" ? "maps" : drawn;
+  return drawn === "rgb" ? "grey" : drawn === "classes" ? "maps" : drawn;
 }
 
 export interface Recording {

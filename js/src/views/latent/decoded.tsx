@@ -1,11 +1,13 @@
 // What the decoder makes of the code, live; around a circle by itself, and the way back to the data.
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { plural } from "../../format.ts";
+import { displayOf } from "../../network/display.ts";
 import type { Network } from "../../network/network.ts";
 import type { Value } from "../../plan.ts";
 import type { Source } from "../../source.ts";
 import { sourceOf } from "../../sources/records.ts";
 import { useViews } from "../context.ts";
+import { ImageRange } from "../image_range.tsx";
 import { isSkipped } from "../measures.ts";
 import { Picture } from "../picture.tsx";
 import { type Codes, nearWords } from "./codes.ts";
@@ -51,6 +53,11 @@ export function Decoded(props: {
         <strong>Decoded</strong>
         {near !== "" && <span class="nbg-second"> {near}</span>}
       </p>
+      {output !== undefined && displayOf(output).image && (
+        <p class="nbg-second">
+          <ImageRange value={output} />
+        </p>
+      )}
       {skipped.length > 0 && (
         <p class="nbg-second" title={skipped.map(({ name }) => name).join(", ")}>
           {plural(skipped.length, "layer")} before {source.input}{" "}

@@ -1,15 +1,21 @@
 // In the middle of the Layer tab: a layer's channels in the way that suits it, maps and curves in a grid, a vector as bars.
 import type { ComponentProps } from "preact";
 import { contents, displayOf } from "../../network/display.ts";
+import { picturedAs } from "../../network/network.ts";
+import type { Value } from "../../plan.ts";
 import { Bars, NumberPicture } from "../bars.tsx";
 import { useViews } from "../context.ts";
 import { Grid } from "../grid.tsx";
+import { ImageRange } from "../image_range.tsx";
 import type * as kinds from "../kinds/room.ts";
 import type * as overlay from "../overlay/room.ts";
+import { Picture } from "../picture.tsx";
 import { Room } from "../rooms.tsx";
 
 /** CSS pixels of a vector's bars, and of each at least. */
 const BARS = { height: 120, least: 3 };
+/** CSS pixels of the picture that a layer's channels make. */
+const PICTURE = 200;
 
 export function Channels(props: ComponentProps<typeof Grid>) {
   const { value, channels, selected, width } = props;
@@ -36,18 +42,35 @@ export function Channels(props: ComponentProps<typeof Grid>) {
       </>
     );
   }
-  // The layer that makes the output is shown as the output is, besides its channels.
-  const classes = network?.outputs.find(
-    (one) => one.texture === value.texture && displayOf(one).name === "classes",
-  );
+  const pictured = network ? picturedAs(network, value) : value;
+  const shown = displayOf(pictured);
   return (
     <>
-      {classes !== undefined && (
+      {shown.name === "classes" && pictured !== value && (
         <Room<typeof overlay> name="overlay">
-          {({ Classes }) => <Classes value={classes} side={Math.min(300, width)} />}
+          {({ Classes }) => <Classes value={pictured} side={Math.min(300, width)} />}
         </Room>
+      )}
+      {shown.image && shown.name !== "classes" && (
+        <AsPicture value={pictured} side={Math.min(PICTURE, width)} />
       )}
       <Grid {...props} />
     </>
+  );
+}
+
+/** The input or output that a layer's channels are, as in the Network tab: in its range, which is chosen here too. */
+function AsPicture({ value, side }: { value: Value; side: number }) {
+  const word = value.kind === "input" ? "The input" : "The output";
+  return (
+    <section class="nbg-block nbg-as-picture" data-layer={value.key}>
+      <h3>
+        {word} as a picture{" "}
+        <span class="nbg-second">
+          <ImageRange value={value} />
+        </span>
+      </h3>
+      <Picture value={value} width={side} height={side} tile={20} />
+    </section>
   );
 }

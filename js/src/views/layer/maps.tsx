@@ -2,7 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { full } from "../../format.ts";
 import { channelsOf, displayOf, unitsOf } from "../../network/display.ts";
-import type { Network, Stage } from "../../network/network.ts";
+import { type Network, picturedAs, type Stage } from "../../network/network.ts";
 import type { Layer, Value } from "../../plan.ts";
 import type { Order } from "../../state.ts";
 import { Select } from "../choice.tsx";
@@ -62,13 +62,14 @@ export function MapsView(props: {
   const order = (by === "similarity" ? orderOf(length, by, statistics, alike) : plain).filter(
     (one) => which === "all" || (flags[one] ?? "live") === which,
   );
-  const { name, drawn } = displayOf(value);
+  const { name, drawn, image } = displayOf(value);
   const vector = name === "bars";
   const pages = Math.ceil(order.length / PAGE);
   const page = Math.min(asked, Math.max(0, pages - 1));
   const shown = order.slice(page * PAGE, (page + 1) * PAGE);
   const compared = state.compared.value?.layer === value.key ? state.compared.value.channels : [];
-  const colours = name === "maps" && length === 3;
+  const pictured = displayOf(picturedAs(network, value)).image;
+  const colours = name === "maps" && length === 3 && !pictured;
   const wide = views.width.value >= 760;
   const presenting = state.presenting.value;
   const width = views.width.value - 48 - (wide ? 28 + (presenting ? 480 : 300) : 0);
@@ -95,8 +96,8 @@ export function MapsView(props: {
         {name !== "number" && (flagged || which !== "all") && (
           <Select label="Show" items={SHOWN} now={which} choose={setWhich} />
         )}
-        {drawn !== undefined && <RangeChoice curves={drawn === "curves"} />}
-        {drawn !== undefined && drawn !== "curves" && <ColorChoice />}
+        {drawn !== undefined && !image && <RangeChoice curves={drawn === "curves"} />}
+        {drawn !== undefined && drawn !== "curves" && !image && <ColorChoice />}
         {drawn !== undefined && <Legend value={value} statistics={statistics} channel={channel} />}
         <span class="nbg-space" />
         <span class="nbg-second">

@@ -2,7 +2,7 @@
 import { useEffect, useRef } from "preact/hooks";
 import { contents, displayOf, frameOf } from "../../network/display.ts";
 import { brief, within } from "../../network/names.ts";
-import type { Network } from "../../network/network.ts";
+import { type Network, picturedAs } from "../../network/network.ts";
 import type { Value } from "../../plan.ts";
 import { NumberPicture } from "../bars.tsx";
 import { Bent } from "../bent.tsx";
@@ -30,11 +30,9 @@ function entriesOf(network: Network): { group: string; entries: Entry[] }[] {
   const layers = network.layers.flatMap((layer) => {
     const value = network.values.get(layer.name);
     const stage = network.stages.find((one) => one.layers.includes(layer));
-    // The layer that makes the output is drawn as the output is, as an image.
-    const output = network.outputs.find((one) => one.texture === value?.texture);
     const group = stage?.group ?? "";
     const word = within(layer.name, group);
-    return value ? [{ value, drawn: output ?? value, word, group }] : [];
+    return value ? [{ value, drawn: picturedAs(network, value), word, group }] : [];
   });
   const inputs = network.inputs.map((value) => ({
     value,

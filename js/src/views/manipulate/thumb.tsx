@@ -28,7 +28,7 @@ export function Thumb(props: {
     painter.show(canvas.current, {
       key: value.key,
       image: imageOf(value, network, state.example.value),
-      channels: colours ? [0, 1, 2] : [0],
+      channels: colours ? Array.from({ length: count }, (_, k) => k) : [0],
       columns: 1,
       gap: 0,
       scale,

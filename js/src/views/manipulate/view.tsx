@@ -1,5 +1,6 @@
 // The column "Manipulations" of the drawer of sources: bends on the network's picture, top to bottom.
 import { useState } from "preact/hooks";
+import type { Range } from "../../gl/types.ts";
 import { displayOf } from "../../network/display.ts";
 import type { Network } from "../../network/network.ts";
 import type { Value } from "../../plan.ts";
@@ -40,7 +41,13 @@ function Column({ kit, network, value }: { kit: Kit; network: Network; value: Va
   const { list, drag, grip } = kit.useGrips(value.key, 0);
   const [before, ...after] = kit.useStages(value, own.length);
   // That of the picture as it comes: what makes it brighter is seen so.
-  const range = useRange(displayOf(value).image ? (before ?? value) : value);
+  const chosen = useRange(displayOf(value).image ? (before ?? value) : value);
+  const isBytes = state.plan.value?.inputs.some(
+    ({ key, dtype }) => key === value.key && dtype === "uint8",
+  );
+  // With an alpha it has no range to choose: its numbers are a picture's.
+  const range: Range =
+    value.nchw[1] === 4 ? { mode: "fixed", low: 0, high: isBytes ? 255 : 1 } : chosen;
   const [asked, setFollowing] = useState("");
   const following = own.some(({ name, enabled }) => name === asked && enabled) ? asked : "";
   useFollowing(kit, value.key, following);

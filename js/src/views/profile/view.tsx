@@ -1,7 +1,7 @@
 // The Profile tab: what each layer costs, how long a picture's way to the screen is, runs a second.
 import { useEffect, useState } from "preact/hooks";
 import { lastRun } from "../../engine/signals.ts";
-import { count, duration, full, memory, percent, short } from "../../format.ts";
+import { count, duration, full, memory, passCount, percent, short } from "../../format.ts";
 import { sectionsOf } from "../../gl/sections.ts";
 import type { RunInfo } from "../../gl/types.ts";
 import { shapeOfOne } from "../../network/display.ts";
@@ -81,7 +81,7 @@ export function ProfileView({ network }: { network: Network }) {
       </div>
       {rest !== undefined && rest.passes > 0 && rest.ms !== null && (
         <p class="nbg-note nbg-second">
-          {full(rest.passes)} more passes that belong to no layer take{" "}
+          {passCount(rest.passes)} of no layer {rest.passes === 1 ? "takes" : "take"}{" "}
           {rest.measured ? duration(rest.ms) : <em>about {duration(rest.ms)}, estimated</em>}.
         </p>
       )}

@@ -193,7 +193,7 @@ function Open() {
           <Enters input={input} />
         </div>
       )}
-      <Python several={inputs.length > 1} />
+      <Python input={input.key} several={inputs.length > 1} />
     </section>
   );
 }
@@ -245,11 +245,13 @@ function Failed({ source }: { source: Source }) {
   );
 }
 
-/** The line of Python that does the same; none of a file that this browser could not read. */
-function Python({ several }: { several: boolean }) {
-  const { source, sourceStatus } = useViews().state;
-  const Lines = roomOf<typeof bend>("bend")?.Lines;
+/** Lines of Python that do the same: the source, but for a file that this browser could not read, and its manipulations. */
+function Python({ input, several }: { input: string; several: boolean }) {
+  const { source, sourceStatus, edited } = useViews().state;
+  const room = roomOf<typeof bend>("bend");
   const now = sourceStatus.value.phase === "failed" ? null : source.value;
   const line = now === null ? "" : pythonOf(now, several);
-  return Lines && line !== "" ? <Lines title="As Python" lines={[line]} /> : null;
+  const manipulations = edited.value.edits.filter(({ layer }) => layer === input);
+  const lines = [...(line === "" ? [] : [line]), ...(room?.linesOf(manipulations) ?? [])];
+  return room && lines.length > 0 ? <room.Lines title="As Python" lines={lines} /> : null;
 }

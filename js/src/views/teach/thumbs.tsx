@@ -81,8 +81,8 @@ function Thumb(props: { sample: Sample | undefined; shape: TeachingRecord["shape
       const red = picture[at] ?? 0;
       const colours =
         channels < 3 ? [red, red, red] : [0, 1, 2].map((k) => picture[k * places + at] ?? 0);
-      const solid = channels === 4 ? (picture[3 * places + at] ?? 255) : 255;
-      image.data.set([...colours, solid], 4 * at);
+      const alpha = channels === 4 ? (picture[3 * places + at] ?? 255) / 255 : 1;
+      image.data.set([...colours.map((one) => one * alpha), 255], 4 * at); // in front of black
     }
     whole.getContext("2d")?.putImageData(image, 0, 0);
     const { width: w, height: h } = context.canvas;

@@ -1,4 +1,5 @@
 // What a network makes of the examples that are watched: pictures, classes, or numbers.
+import { clippedBeyond } from "../../gl/clipping.ts";
 import { reducedHere, summary } from "../../gl/summary.ts";
 import type { Value } from "../../plan.ts";
 import type { ColorLimits, ImageChoice } from "../../state/colors.ts";
@@ -56,18 +57,66 @@ export function lightOf(
   return imageEnds(value, summary(reducedHere(values, nchw, 0)), choice) ?? { low: 0, high: 1 };
 }
 
+/** What a number of a picture is marked as: not a number, infinite, or beyond black and white. */
+type Flaw = "nan" | "inf" | "above" | "below" | null;
+
+/** The flaw of a place, in the order in which gl/image.glsl marks them. */
+function flawOf(numbers: readonly number[], ends: ColorLimits): Flaw {
+  if (numbers.some(Number.isNaN)) return "nan";
+  if (!numbers.every(Number.isFinite)) return "inf";
+  const { low, high } = clippedBeyond(ends);
+  if (numbers.some((one) => one > high)) return "above";
+  return numbers.some((one) => one < low) ? "below" : null;
+}
+
+const numbersAt = (values: Float32Array, { channels, height, width }: Frame, at: number) =>
+  Array.from({ length: channels }, (_, c) => values[c * height * width + at] ?? 0);
+
+/** Whether a picture has marks, for which its pixels have to be large. */
+export function isMarked(values: Float32Array, frame: Frame, ends: ColorLimits): boolean {
+  const places = frame.height * frame.width;
+  for (let at = 0; at < places; at++) {
+    if (flawOf(numbersAt(values, frame, at), ends) !== null) return true;
+  }
+  return false;
+}
+
+const [BLACK, WHITE, MAGENTA] = [
+  [0, 0, 0],
+  [255, 255, 255],
+  [255, 0, 255],
+] as const;
+
+/** The ink of a mark at a pixel, as gl/image.glsl has it; null between the dots. */
+function inkOf(flaw: Flaw, x: number, y: number): readonly number[] | null {
+  if (flaw === "nan") return (x + y) % 3 === 2 ? BLACK : MAGENTA;
+  if (flaw === "inf") return MAGENTA;
+  const isDot = y % 4 === 0 && (x + y / 2) % 4 === 0;
+  return flaw === null || !isDot ? null : flaw === "above" ? BLACK : WHITE;
+}
+
+/** Paints a picture of `times` pixels a number, between black and white, with what lies beyond them marked. */
 export function paintPicture(
   picture: ImageData,
   values: Float32Array,
-  { channels, height, width }: Frame,
-  { low, high }: { low: number; high: number },
+  frame: Frame,
+  ends: ColorLimits,
+  times = 1,
 ): void {
-  const by = 255 / (high - low || 1);
+  const { channels, height, width } = frame;
+  const by = 255 / (ends.high - ends.low || 1);
   for (let at = 0; at < height * width; at++) {
-    for (let c = 0; c < 3; c++) {
-      const value = values[(channels === 3 ? c * height * width : 0) + at] ?? 0;
-      picture.data[4 * at + c] = Math.round((value - low) * by);
+    const numbers = numbersAt(values, frame, at);
+    const flaw = flawOf(numbers, ends);
+    const colours = [0, 1, 2].map((c) => {
+      const number = numbers[channels === 3 ? c : 0] ?? 0;
+      return Math.round((number - ends.low) * by);
+    });
+    const [left, top] = [(at % width) * times, Math.floor(at / width) * times];
+    for (let y = top; y < top + times; y++) {
+      for (let x = left; x < left + times; x++) {
+        picture.data.set([...(inkOf(flaw, x, y) ?? colours), 255], 4 * (y * width * times + x));
+      }
     }
-    picture.data[4 * at + 3] = 255;
   }
 }

@@ -11,6 +11,7 @@ import {
   type Frame,
   frameOf,
   guessOf,
+  isMarked,
   type Kind,
   lightOf,
   paintPicture,
@@ -147,23 +148,25 @@ function Picture(props: {
   const { values, at, frame, light, side, label } = props;
   const canvas = useRef<HTMLCanvasElement>(null);
   const { channels, width, height } = frame;
+  const by = side / Math.max(width, height);
+  const whole = Math.max(1, Math.round(by * useViews().ratio.value));
+  const times = isMarked(values.subarray(at), frame, light) ? whole : 1;
   // biome-ignore lint/correctness/useExhaustiveDependencies: its numbers are what a frame is
   useLayoutEffect(() => {
     const context = canvas.current?.getContext("2d");
     if (!context) return;
-    const picture = new ImageData(width, height);
-    paintPicture(picture, values.subarray(at), frame, light);
+    const picture = new ImageData(width * times, height * times);
+    paintPicture(picture, values.subarray(at), frame, light, times);
     context.putImageData(picture, 0, 0);
-  }, [values, at, channels, width, height, light]);
-  const by = side / Math.max(width, height);
+  }, [values, at, channels, width, height, light, times]);
   return (
     <canvas
       ref={canvas}
       role="img"
       aria-label={label}
       data-prediction={label}
-      width={width}
-      height={height}
+      width={width * times}
+      height={height * times}
       style={{ width: px(width * by), height: px(height * by) }}
     />
   );
