@@ -26,6 +26,7 @@ from nbglcnn.load.torch.program import (
     clamp_by_one_type,
     correct_average_pools,
     name_all_dimensions,
+    normalize_by_the_batch,
     refuse_wrong_translations,
     with_writable_names,
     without_idle_squeezes,
@@ -91,6 +92,7 @@ def export(
         refuse_wrong_translations(program)
         pool_adaptively(program)
         correct_average_pools(program)
+        normalize_by_the_batch(program)
         clamp_by_one_type(program)
         attend_in_four_dimensions(program)
         unpool_by_windows(program)

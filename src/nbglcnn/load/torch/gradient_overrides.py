@@ -19,7 +19,7 @@ from nbglcnn.load.bounds import shown
 from nbglcnn.load.names import parts
 from nbglcnn.load.torch.calls import called
 from nbglcnn.load.torch.check import detached_copy, unwrapped
-from nbglcnn.load.torch.redirection import redirected
+from nbglcnn.load.torch.redirection import original_of, redirected
 from nbglcnn.load.torch.settings import ANYTHING, SHAPED
 from nbglcnn.load.torch.source import line_of_call, line_of_error
 from nbglcnn.load.torch.thread import one_at_a_time
@@ -63,7 +63,9 @@ def refuse_overrides(
             if tensors[at].is_floating_point():
                 # No leaf, which forward could not write in place.
                 tensors[at] = tensors[at].requires_grad_().clone()
-        overrides = _Overrides()
+        leaves = {id(one) for one in twin.parameters() if one.requires_grad}
+        leaves |= {number for number, name in original_of(twin).tensors.items() if name in wrt}
+        overrides = _Overrides(leaves)
         for path, part in twin.named_modules():
             if type(part).__module__.startswith("torch."):
                 continue  # the gradients of PyTorch's own modules are those of their operators
@@ -124,8 +126,9 @@ def _refusal(path: str, what: str) -> UnsupportedModel:
 class _Overrides(TorchFunctionMode):
     """Notices the first call that ends or changes a gradient: module, word and line of code."""
 
-    def __init__(self) -> None:
+    def __init__(self, leaves: Collection[int]) -> None:
         super().__init__()
+        self.leaves = leaves  # ids of the parameters whose gradients are asked for
         self.open: list[str] = []
         self.found: tuple[str, str, str] | None = None
         self.disabled = False  # by torch.no_grad or set_grad_enabled
@@ -145,7 +148,9 @@ class _Overrides(TorchFunctionMode):
         kwargs = kwargs or {}
         if func is torch._C._set_grad_enabled:
             self.disabled = not args[0]
-        tracked = [t for t in _tensors((_followed(func, args), kwargs)) if t.requires_grad]
+        given = _tensors((_followed(func, args), kwargs))
+        # A Parameter that forward makes is a leaf of its own.
+        tracked = [t for t in given if t.requires_grad and (t.grad_fn or id(t) in self.leaves)]
         versions = [_version(one) for one in tracked]
         result = func(*args, **kwargs)
         if tracked and (word := _override(func, args, kwargs, tracked, versions, result)):
