@@ -112,5 +112,5 @@ def test_statistics_that_are_read_again_behind_their_change_are_refused_with_the
 
 def test_a_batchnorm_that_forward_puts_in_training_mode_is_not_trained() -> None:
     model = nn.Sequential(nn.Conv2d(3, 3, 1), PutInTraining())
-    with pytest.raises(UnsupportedModel, match="1.norm: forward itself puts this BatchNorm"):
+    with pytest.raises(UnsupportedModel, match=r"1\.norm: forward itself puts this BatchNorm"):
         nbglcnn.train(model, (X, X), batch_size=4, steps=1, progress=False)

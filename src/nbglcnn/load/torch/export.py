@@ -44,6 +44,7 @@ from nbglcnn.load.torch.thread import (
 )
 from nbglcnn.load.torch.traced import keep
 from nbglcnn.load.torch.unpool import unpool_by_windows
+from nbglcnn.load.torch.words import note_operators
 from nbglcnn.load.torch.written import written
 
 if TYPE_CHECKING:
@@ -160,6 +161,7 @@ def _to_onnx(program: Any) -> Any:
             custom_translation_table=dict(translations()),
         )
     keep(made.exported_program)
+    note_operators(made.exported_program, made.model.graph)
     return made
 
 
