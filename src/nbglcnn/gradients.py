@@ -11,7 +11,7 @@ import numpy as np
 from nbglcnn.autodiff import differentiate, writer, written
 from nbglcnn.errors import InputError, unknown
 from nbglcnn.graph import Array, Graph, Key
-from nbglcnn.load import load, prepared
+from nbglcnn.load import check_gradients, load, prepared
 from nbglcnn.lowering.lower import lower
 from nbglcnn.lowering.shapes import infer_shapes
 from nbglcnn.session import Session
@@ -51,9 +51,12 @@ def gradient(
         KeyError: there is no value of such a name.
         InputError: `index` doesn't fit, or a value is of integers.
         UnsupportedOperator: naming the layer, where an operator on the way has no gradient.
+        UnsupportedModel: naming the line, where the model's own code changes gradients, by
+            detach(), torch.no_grad, an autograd.Function or a backward hook.
     """
     names = (wrt,) if isinstance(wrt, str) else tuple(wrt)
-    graph, arrays = load(prepared(model, preprocess), x)
+    model = prepared(model, preprocess)
+    graph, arrays = load(model, x)
     values = {name: _value(graph, name) for name in names}
     target = _value(graph, of)
     constants = {v for v in values.values() if graph.values[v].is_constant}
@@ -62,6 +65,7 @@ def gradient(
         value = graph.values[target if name == of else values[name]]
         if value.dtype.kind != "f":
             raise InputError(f"{name} is of {value.dtype.name}; only real numbers have gradients")
+    check_gradients(model, x, graph, set(values.values()))
     rules = writer(graph)
     chosen = np.zeros(graph.shape(target), np.float32)
     try:

@@ -71,8 +71,10 @@ class Node:
 
     `module` is the path of the innermost PyTorch module it came from ("" for an ONNX file),
     `module_type` that module's class name, `call` the key of the call it ran in (`block:1`; "" for
-    the model's own). `domain` is "" for the standard operators. `section` is the part of the Plan
-    that runs it. Of a node with `python` the framework computes the outputs, for the present input.
+    the model's own). `torch_operator` names PyTorch's operator that it was translated from
+    (`max.dim`; "" without one). `domain` is "" for the standard operators. `section` is the part of
+    the Plan that runs it. Of a node with `python` the framework computes the outputs, for the
+    present input.
     """
 
     name: str
@@ -82,6 +84,7 @@ class Node:
     attributes: Mapping[str, Attribute] = field(default_factory=lambda: _frozen({}))
     module: str = ""
     module_type: str = ""
+    torch_operator: str = ""
     domain: str = ""
     call: str = ""
     section: str = FORWARD

@@ -6,7 +6,7 @@ Nothing of torch or onnx is imported before a model is given.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -36,6 +36,7 @@ __all__ = [
     "arrays_of",
     "bare",
     "behind",
+    "check_gradients",
     "copied",
     "front",
     "initial",
@@ -206,6 +207,33 @@ def alone(model: Any, x: Any) -> list[tuple[str, str, Graph | NbglcnnError]]:
             return []
         arguments, arrays = _arguments_of(model, own)
         return pieces(model, arrays, arguments)
+
+
+def check_gradients(model: Any, x: Any, graph: Graph, wrt: Collection[str]) -> None:
+    """Raise UnsupportedModel where a torch module's own code changes a gradient.
+
+    Args:
+        model: what `graph` was loaded from; nothing is checked of an ONNX model or a Joined.
+        x: the example input that it was loaded with.
+        graph: the loaded network.
+        wrt: names of the Graph's values whose gradients are asked for.
+    """
+    own = bare(model)
+    if not is_module(own):
+        return
+    from nbglcnn.load.torch.check import unwrapped
+    from nbglcnn.load.torch.gradient_overrides import refuse_overrides
+    from nbglcnn.load.torch.noise import parted
+
+    given = with_picture(model, x).arrays if isinstance(model, Prepared) else x
+    arguments, arrays = _arguments_of(own, parted(unwrapped(own), given)[0])
+    inputs = [value for value in graph.inputs if value not in graph.noise]
+    parameters = {name for name, value in graph.parameters.items() if value in wrt}
+    known = {*inputs, *graph.parameters.values()}
+    at = [position for position, value in enumerate(inputs) if value in wrt]
+    if isinstance(model, Prepared) or not known.issuperset(wrt):  # a layer: what it follows from
+        parameters, at = set(graph.parameters), [*range(len(arrays))]
+    refuse_overrides(own, arrays, parameters, inputs=at, arguments=arguments)
 
 
 def partly(model: Any, x: Any, given: Given = MappingProxyType({})) -> Part | None:

@@ -7,7 +7,7 @@ beside it. In an ONNX file each Dropout becomes a product with 1, in whose place
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -163,9 +163,14 @@ def dropped(mode: TrainingMode, graph: Graph) -> dict[str, Dropout]:
     return found
 
 
-def check_training(mode: TrainingMode, arrays: Sequence[Array]) -> None:
-    """UnsupportedModel where a torch module's own code does something else in training mode."""
+def check_training(
+    mode: TrainingMode, arrays: Sequence[Array], parameters: Collection[str]
+) -> None:
+    """UnsupportedModel where a torch module's own code does something else in training mode.
+
+    So does code that changes the gradients of these parameters.
+    """
     if mode.module is not None:
         from nbglcnn.load.torch.training import check
 
-        check(mode, arrays)
+        check(mode, arrays, parameters)

@@ -8,6 +8,7 @@ import numpy as np
 
 from nbglcnn.graph import Node
 from nbglcnn.ops.operator import Gradient, integer
+from nbglcnn.ops.pointwise_gradient import LENGTHS, torch_operator
 from nbglcnn.ops.rules import Rules
 
 TRUTHS = "it gives truths, which have no slope"
@@ -84,7 +85,11 @@ def power(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
     a, b = node.inputs
     da, db = "", ""
     if rules.wants(a):
-        da = rules.sum_to(_of_base(rules, a, b, dy[0]), rules.shape(a))
+        da = _of_base(rules, a, b, dy[0])
+        if torch_operator(node) in LENGTHS:
+            glsl = "return select(equal(a, vec4(0.0)), vec4(0.0), b);"
+            da = rules.slope(glsl, a, da)
+        da = rules.sum_to(da, rules.shape(a))
     if rules.wants(b):
         glsl = (
             "vec4 of_zero = select(lessThan(b, vec4(0.0)), c * d, vec4(0.0));"
@@ -118,7 +123,12 @@ def mean(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
 
 
 def extreme(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
-    """Max and Min: what gave the result; those that are equal have the same share."""
+    """Max and Min: what gave the result; those that are equal have the same share.
+
+    Of PyTorch's clamp, whose bounds are tensors, the first has all: what is clamped.
+    """
+    if torch_operator(node).startswith("clamp"):
+        return _bounded(rules, node, dy[0])
     if not any(map(rules.wants, node.inputs)):
         return [""] * len(node.inputs)
     equal = "return select(equal(a, b), vec4(1.0), vec4(0.0));"
@@ -127,6 +137,20 @@ def extreme(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
     return [
         rules.sum_to(rules.multiply(tie, share), rules.shape(name)) if rules.wants(name) else ""
         for name, tie in zip(node.inputs, ties, strict=True)
+    ]
+
+
+def _bounded(rules: Rules, node: Node, dy: str) -> Sequence[str]:
+    x, bound = node.inputs
+    parts = ("vec4(0.0), c", "c, vec4(0.0)")
+    return [
+        rules.sum_to(
+            rules.slope(f"return select(notEqual(a, b), {part});", x, node.outputs[0], dy),
+            rules.shape(name),
+        )
+        if rules.wants(name)
+        else ""
+        for name, part in zip((x, bound), parts, strict=True)
     ]
 
 

@@ -269,7 +269,7 @@ OPERATORS = [
     unary("Log", "The natural logarithm.", _function("return logarithm(v);", POWERS), "log(x)",
           gradient=of_input("return b / a;")),
     unary("Sqrt", "The square root.", _function("return sqrt(v);"), "sqrt(x)",
-          gradient=of_output("return 0.5 * b / a;")),
+          gradient=slopes.root),
     unary("Reciprocal", "1 / x.", _function("return 1.0 / v;"), "1 / x",
           gradient=of_output("return -b * a * a;")),
     unary("Neg", "−x.", _function("return -v;"), "-x",

@@ -46,6 +46,23 @@ def _rule(of: Callable[[Node], str], glsl: str, defaults: dict[str, float]) -> G
     return rule
 
 
+def torch_operator(node: Node) -> str:
+    """PyTorch's name without the overload, `max`, of an operator that stands for no other."""
+    return node.torch_operator.partition(".")[0].strip("_")
+
+
+# Of these PyTorch's gradient is 0 where the result is 0: the root has none there.
+LENGTHS = ("std", "std_mean", "linalg_vector_norm", "norm", "cdist")
+
+
+def root(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+    """Sqrt: infinite at 0, but for standard deviations and lengths."""
+    slope = "0.5 * b / a"
+    if torch_operator(node) in LENGTHS:
+        slope = f"select(equal(a, vec4(0.0)), vec4(0.0), {slope})"
+    return [rules.slope(f"return {slope};", node.outputs[0], dy[0])]
+
+
 def by(op: str, factor: float = 1) -> Gradient:
     """A rule: the slope is another function of the input, times a number."""
 
@@ -85,8 +102,8 @@ def gelu(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
     return [rules.slope(glsl, x, erf, dy[0])]
 
 
-# PyTorch passes nothing at the bounds of these modules, so that their output suffices.
-OPEN = ("ReLU6", "Hardtanh")
+# PyTorch passes nothing at the bounds of these, so that their output suffices.
+OPEN = ("relu6", "hardtanh")
 
 
 def clip(limits: Callable[[Facts, Node], tuple[float, float]]) -> Gradient:
@@ -96,7 +113,7 @@ def clip(limits: Callable[[Facts, Node], tuple[float, float]]) -> Gradient:
         named = zip(("low", "high"), limits(rules, node), strict=True)
         numbers = {name: limit for name, limit in named if math.isfinite(limit)}
         at_bounds, of = ("", node.inputs[0])
-        if node.module_type in OPEN:
+        if torch_operator(node) in OPEN:
             at_bounds, of = ("Equal", node.outputs[0])
         glsl = "vec4 passed = b; "
         for name, beyond in (("low", "lessThan"), ("high", "greaterThan")):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from nbglcnn.graph import Node
 from nbglcnn.ops.operator import Gradient, Shape
 from nbglcnn.ops.rules import Rules
@@ -13,6 +15,7 @@ Axes = Callable[[Rules, Node], Sequence[int]]
 # The input's gradient: of the input, the output, the output's gradient, and the axes that were
 # joined, which have length 1 in the latter two.
 Share = Callable[[Rules, str, str, str, Sequence[int]], str]
+FIRST = ("max.dim", "min.dim")  # of PyTorch: they also give the place of the result
 PLACES = "it gives places, which have no slope"
 
 
@@ -53,6 +56,29 @@ def extreme(rules: Rules, x: str, y: str, dy: str, axes: Sequence[int]) -> str:
     """ReduceMax and ReduceMin: the elements that are the result have the same share."""
     ties = rules.slope("return select(equal(a, b), vec4(1.0), vec4(0.0));", x, y)
     return rules.multiply(ties, rules.divide(dy, rules.sum(ties, axes)))
+
+
+def extremes(axes: Axes) -> Gradient:
+    """ReduceMax and ReduceMin; of PyTorch's max(dim) the first of equal elements has all."""
+    shared, first = rule(axes, extreme), rule(axes, _first)
+
+    def found(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+        return (first if node.torch_operator in FIRST else shared)(rules, node, dy)
+
+    return found
+
+
+def _first(rules: Rules, x: str, y: str, dy: str, axes: Sequence[int]) -> str:
+    shape = rules.shape(x)
+    (axis,) = axes or (0,)
+    if not shape:
+        return dy
+    places = np.arange(shape[axis], dtype=np.float32)
+    numbers = rules.array(places.reshape([-1 if k == axis else 1 for k in range(len(shape))]))
+    glsl = "return select(equal(a, b), c, vec4(u_none));"
+    at = rules.slope(glsl, x, y, numbers, none=float(shape[axis]))
+    least = rules.node("ReduceMin", at, rules.integers(axis), keepdims=1)
+    return rules.slope("return select(equal(a, b), c, vec4(0.0));", numbers, least, dy)
 
 
 def product(rules: Rules, x: str, y: str, dy: str, axes: Sequence[int]) -> str:

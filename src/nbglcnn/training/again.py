@@ -9,6 +9,7 @@ from types import MappingProxyType
 import numpy as np
 
 from nbglcnn.graph import Array, Graph
+from nbglcnn.load import check_gradients
 from nbglcnn.lowering.lower import lower
 from nbglcnn.session import Session
 from nbglcnn.training.run import Run
@@ -42,12 +43,24 @@ class Rerun:
 
     def gradient(self, name: str) -> Array:
         """Of an input, layer or parameter; zeros where the loss doesn't depend on it."""
+        self._check(name)
         found = self._seen((name,), ()).get(f"{GRADIENT}{name}")
         if found is not None:
             return found
         graph = self._run.graph
         value = next((key.value for key in graph.keys if key.name == name), "")
         return np.zeros(graph.shape(value or graph.parameters[name]), np.float32)
+
+    def _check(self, name: str) -> None:
+        """UnsupportedModel where the model's code changes this gradient: not trained, unchecked."""
+        graph, mode = self._run.graph, self._run.request.mode
+        if mode.module is None or name in self._run.step.parameters.values():
+            return
+        keys = {key.name: key.value for key in graph.keys}
+        own = [key for key in graph.keys if key.kind == "input" and key.value not in graph.noise]
+        x = tuple(self._fed[key.name] for key in own)
+        wrt = {keys[name] if name in keys else graph.parameters[name]}
+        check_gradients(mode.module, x, graph, wrt)
 
     def first_wrong(self) -> StepFailure:
         """The first value that holds NaN, or what is infinite where none does."""

@@ -205,7 +205,6 @@ def _prepared(
     mode = training_mode(model)
     first = data.first()
     graph = _loaded(mode, first.inputs, loss)
-    check_training(mode, first.inputs)
     index = False
     if isinstance(loss, Loss):
         output = _output(graph, output)
@@ -219,6 +218,7 @@ def _prepared(
             "number, or leave some out"
         )
     wanted = chosen(graph, mode, parameters)
+    check_training(mode, first.inputs, {n for n, v in graph.parameters.items() if v in wanted})
     return graph, Request(mode, wanted, loss, optimizer, output, index, data.fewest)
 
 

@@ -264,6 +264,12 @@ class _Statistics:
         """The node that takes mean and variance of the batch; adds what computes these."""
         rules, x = self._rules, node.inputs[0]
         shape = rules.shape(x)
+        if node.inputs[3] not in self.now and rules.constant(node.inputs[3]) is None:
+            raise UnsupportedModel(
+                f"{layer_name(node)}: forward itself puts this BatchNorm into training mode, so "
+                "that its running statistics cannot be kept. Leave that call out: in training all "
+                "modules are in training mode"
+            )
         count = math.prod(shape) // max(1, shape[1])
         if count < 2 or (self._fewest == 1 and count == shape[0]):
             where = "" if count < 2 else ", in the last batch of an epoch, which has 1 example"

@@ -26,6 +26,7 @@ from nbglcnn.load.torch.program import (
     clamp_by_one_type,
     correct_average_pools,
     name_all_dimensions,
+    normalize_by_the_batch,
     refuse_wrong_translations,
     with_writable_names,
     without_idle_squeezes,
@@ -43,6 +44,7 @@ from nbglcnn.load.torch.thread import (
 )
 from nbglcnn.load.torch.traced import keep
 from nbglcnn.load.torch.unpool import unpool_by_windows
+from nbglcnn.load.torch.words import note_operators
 from nbglcnn.load.torch.written import written
 
 if TYPE_CHECKING:
@@ -93,6 +95,7 @@ def export(
         refuse_wrong_translations(program)
         pool_adaptively(program)
         correct_average_pools(program)
+        normalize_by_the_batch(program)
         clamp_by_one_type(program)
         attend_in_four_dimensions(program)
         unpool_by_windows(program)
@@ -159,6 +162,7 @@ def _to_onnx(program: Any) -> Any:
             custom_translation_table=dict(translations()),
         )
     keep(made.exported_program)
+    note_operators(made.exported_program, made.model.graph)
     return made
 
 

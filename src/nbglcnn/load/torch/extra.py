@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +55,12 @@ def translations() -> Mapping[Any, Callable[..., Any]]:
         """log(sigmoid(x)), as the exporter writes it, is −∞ where the sigmoid falls to 0."""
         return opset18.Neg(opset18.Softplus(opset18.Neg(x)))
 
+    aten = torch.ops.aten
     return {
+        aten.atan2.default: _atan2,
+        aten.sinc.default: _sinc,
+        **dict.fromkeys((aten.xlogy.Tensor, aten.xlogy.Scalar_Self), _xlogy),
+        aten.xlogy.Scalar_Other: _xlogy,
         torch.ops.aten.log_sigmoid.default: log_sigmoid,
         torch.ops.aten.scaled_dot_product_attention.default: attention,
         bend_operator(): lambda x, key: opset18.Identity(x),
@@ -108,6 +114,67 @@ def _stacks() -> Mapping[Any, Callable[..., Any]]:
         aten.dstack.default: dstack,
         aten.column_stack.default: column_stack,
     }
+
+
+# What a Where doesn't choose is computed of harmless numbers, as in jax.numpy: a quotient of 0 by 0
+# would give NaN to the gradient else.
+
+
+def _onnx() -> Any:
+    from onnxscript import opset18
+
+    return opset18
+
+
+def _sinc(x: Any) -> Any:
+    onnx = _onnx()
+
+    one = onnx.CastLike(1.0, x)
+    zero = onnx.Equal(x, onnx.CastLike(0.0, x))
+    angle = onnx.Where(zero, one, onnx.Mul(x, onnx.CastLike(math.pi, x)))
+    return onnx.Where(zero, one, onnx.Div(onnx.Sin(angle), angle))
+
+
+def _xlogy(x: Any, y: Any) -> Any:
+    """The product of x and log(y), and 0 where x is 0 and y is not NaN."""
+    onnx = _onnx()
+
+    like = x if hasattr(x, "dtype") else y
+    x, y = (onnx.CastLike(one, like) for one in (x, y))
+    zero, one = onnx.CastLike(0.0, like), onnx.CastLike(1.0, like)
+    infinite = onnx.Equal(y, onnx.CastLike(math.inf, like))
+    without = onnx.Or(onnx.LessOrEqual(y, zero), infinite)  # a finite logarithm
+    idle = onnx.And(onnx.Equal(x, zero), without)
+    return onnx.Mul(x, onnx.Log(onnx.Where(idle, one, y)))
+
+
+def _atan2(y: Any, x: Any) -> Any:
+    """By the smaller of y / x and x / y; the exporter's gives −π for (0, −1) and 0 for NaN."""
+    onnx = _onnx()
+
+    zero, one = onnx.CastLike(0.0, y), onnx.CastLike(1.0, y)
+    pi, half = onnx.CastLike(math.pi, y), onnx.CastLike(math.pi / 2, y)
+    most = onnx.CastLike(3e38, y)
+    # An infinite quotient of infinite numbers would be NaN.
+    y, x = (onnx.Clip(one, onnx.Neg(most), most) for one in (y, x))
+
+    def negative(v: Any) -> Any:  # −0 too
+        return onnx.Or(onnx.Less(v, zero), onnx.Less(onnx.Reciprocal(v), zero))
+
+    def with_sign(number: Any) -> Any:
+        return onnx.Where(negative(y), onnx.Neg(number), number)
+
+    steep = onnx.Greater(onnx.Abs(y), onnx.Abs(x))
+    nothing = onnx.And(onnx.Equal(y, zero), onnx.Equal(x, zero))
+    idle = onnx.Or(steep, nothing)
+    flat = onnx.Div(onnx.Where(idle, zero, y), onnx.Where(idle, one, x))
+    turn = onnx.Where(negative(x), with_sign(pi), zero)
+    inverse = onnx.Div(onnx.Where(steep, x, zero), onnx.Where(steep, y, one))
+    return onnx.Where(
+        steep,
+        onnx.Sub(with_sign(half), onnx.Atan(inverse)),
+        onnx.Add(onnx.Atan(flat), turn),
+    )
 
 
 def _cumulative_product(
@@ -195,4 +262,4 @@ def _rrelu(
     """In eval mode the slope is the mean of its bounds."""
     import torch
 
-    return torch.where(x >= 0, x, x * ((lower + upper) / 2))
+    return torch.where(x > 0, x, x * ((lower + upper) / 2))

@@ -30,7 +30,7 @@ from nbglcnn.load.torch.export import export
 from nbglcnn.load.torch.noise import Draw, Noise, draws_of
 from nbglcnn.load.torch.passed import names_apart, without_idle_nodes
 from nbglcnn.load.torch.source import ROOT
-from nbglcnn.load.torch.words import Word, node_names, words_of
+from nbglcnn.load.torch.words import OPERATOR, Word, node_names, words_of
 
 if TYPE_CHECKING:
     import torch
@@ -327,6 +327,7 @@ def _draft(
                     {n: _attribute(node, a) for n, a in node.attributes.items()}
                 ),
                 module=path_of.get(module, module),
+                torch_operator=node.metadata_props.get(OPERATOR, ""),
                 domain=node.domain,
             )
         )

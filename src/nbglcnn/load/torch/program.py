@@ -78,6 +78,36 @@ def correct_average_pools(program: Any) -> None:
         scaled.args = (node, area / divisor)
 
 
+def normalize_by_the_batch(program: Any) -> None:
+    """Take the running statistics from a batch norm in training mode, which ignores them.
+
+    In training mode is also a module that forward makes, nn.BatchNorm2d(3)(x). The exporter would
+    normalize by the running statistics.
+    """
+    import torch
+
+    aten = torch.ops.aten
+    norms = (aten.batch_norm.default, aten.native_batch_norm.default)
+    legit = aten._native_batch_norm_legit.default
+    for node in program.graph.nodes:
+        if node.op != "call_function" or node.target not in (*norms, legit):
+            continue
+        names = [one.name for one in node.target._schema.arguments]
+        given = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
+        if given["training"] is not True:
+            continue
+        for name in ("running_mean", "running_var"):
+            if given[name] is not None and any(user > node for user in given[name].users):
+                raise _refusal(
+                    node,
+                    f"{module_of(node)}{line_of_node(node)}: batch_norm in training mode changes "
+                    f"its {name}, which is read again behind it; that isn't supported. Call it in "
+                    "one mode, or give it a clone of the statistics",
+                )
+            given[name] = None
+        node.args, node.kwargs = tuple(given[name] for name in names), {}
+
+
 def clamp_by_one_type(program: Any) -> None:
     """Give clamp(x, 0, 0.5) two floats: the exporter makes a tensor of the whole number alone."""
     import torch

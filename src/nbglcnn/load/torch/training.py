@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import torch
 from torch import nn
-from torch.overrides import TorchFunctionMode
 
 from nbglcnn.errors import UnsupportedModel
 from nbglcnn.graph import Array
 from nbglcnn.load.bounds import shown
 from nbglcnn.load.torch.check import detached_copy, unwrapped
+from nbglcnn.load.torch.gradient_overrides import refuse_overrides
 from nbglcnn.load.torch.redirection import redirected
 from nbglcnn.load.torch.thread import one_at_a_time
 from nbglcnn.load.training import Dropout, Norm, TrainingMode, scaled
@@ -97,9 +97,10 @@ def _refuse(path: str, module: nn.Module) -> None:
         raise UnsupportedModel(f"{shown(path or 'the model itself')} ({kind}) {why}")
 
 
-def check(mode: TrainingMode, arrays: Sequence[Array]) -> None:
+def check(mode: TrainingMode, arrays: Sequence[Array], parameters: Collection[str]) -> None:
     """UnsupportedModel where a module's own code does something else in training mode.
 
+    So does code that changes the gradients of these parameters.
     Two copies run on the same input: one in eval mode, and one in which all modules train but those
     whose training is known. They have to give the same.
     """
@@ -122,82 +123,12 @@ def check(mode: TrainingMode, arrays: Sequence[Array]) -> None:
                 f"{type(module).__name__} cannot be run in training mode: "
                 f"{type(error).__name__}: {error}"
             ) from error
-    _refuse_cuts(module, arrays)
+    refuse_overrides(module, arrays, parameters)
     if len(calls) != len(still):
         raise UnsupportedModel(_otherwise("the model itself", type(module).__name__))
     for (path, kind, given, found), (_, _, before, right) in zip(calls, still, strict=True):
         if _same(given, before) and not _same(found, right):
             raise UnsupportedModel(_otherwise(shown(path or "the model itself"), kind))
-
-
-class _Cuts(TorchFunctionMode):
-    """Notices where forward takes a tensor out of autograd's graph, and in which module."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.found: tuple[str, str] | None = None
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        word = _CUTTING.get(func, "")
-        given = args[0] if args else None
-        if func is torch._C._set_grad_enabled:
-            word, cuts = "torch.no_grad", given is False
-        else:
-            cuts = isinstance(given, torch.Tensor) and given.requires_grad
-        if word and cuts and self.found is None:
-            self.found = self.open[-1] if self.open else "", word
-        return func(*args, **(kwargs or {}))
-
-
-_CUTTING: dict[Any, str] = {
-    torch.Tensor.detach: "detach()",
-    torch.Tensor.detach_: "detach_()",
-    torch.Tensor.data.__get__: ".data",  # type: ignore[attr-defined]
-}
-
-
-def _refuse_cuts(module: nn.Module, arrays: Sequence[Array]) -> None:
-    """UnsupportedModel where forward itself decides what a gradient is, which no export keeps."""
-    twin, _ = detached_copy(module)
-    for one in twin.parameters():
-        one.requires_grad_(one.is_floating_point())
-    cuts = _Cuts()
-    for path, part in twin.named_modules():
-        if type(part).__module__.startswith("torch."):
-            continue  # what PyTorch's own modules do is known
-        part.register_forward_pre_hook(lambda *_, path=path: cuts.open.append(path))
-        part.register_forward_hook(lambda *_: void(cuts.open.pop()))
-    with torch.enable_grad(), torch.random.fork_rng(devices=[]), cuts, redirected(twin):
-        outputs = _tensors(twin(*(torch.from_numpy(array.copy()) for array in arrays)))
-    if cuts.found is None:
-        name = _own_function([one.grad_fn for one in outputs])
-        cuts.found = ("", f"the autograd.Function {name}") if name else None
-    if cuts.found is not None:
-        path, word = cuts.found
-        raise UnsupportedModel(
-            f"{shown(path or 'the model itself')} calls {word} in forward: gradients end or are "
-            "others there, which isn't kept when the model is exported. Take it out; parameters "
-            "are frozen by requires_grad_(False)"
-        )
-
-
-def void(_: object) -> None:
-    """A hook's result that leaves the output as it is."""
-
-
-def _own_function(begin: Sequence[Any]) -> str:
-    """The name of a torch.autograd.Function of the user's in a graph; "" for none."""
-    todo, seen = [one for one in begin if one is not None], set()
-    while todo:
-        node = todo.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        if isinstance(node, torch.autograd.function.BackwardCFunction):
-            return type(node).__name__.removesuffix("Backward")
-        todo += [one for one, _ in node.next_functions if one is not None]
-    return ""
 
 
 def _otherwise(path: str, kind: str) -> str:

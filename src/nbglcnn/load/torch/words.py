@@ -18,6 +18,7 @@ from nbglcnn.load.torch.source import users_lines
 
 FX_NODE = "pkg.torch.onnx.fx_node"
 STACK = "pkg.torch.onnx.stack_trace"
+OPERATOR = "pkg.nbglcnn.torch_operator"  # what was called in forward, before it was decomposed
 STANDS_FOR = "pkg.nbglcnn.stands_for"  # of ONNX's own nodes in a traced program: whose place
 PICKED = "getitem"  # what PyTorch calls a piece that is taken from several
 LONGEST = 24  # characters of an operand that is named
@@ -45,6 +46,26 @@ PLAIN = {
     "masked_fill": "where", "truediv": "div", "rsub": "sub", "unsafe_split": "split",
     "safe_softmax": "softmax",
 }  # fmt: skip
+
+
+def note_operators(program: Any, graph: Any) -> None:
+    """Note for each of the exporter's nodes which of PyTorch's operators forward has called.
+
+    `program` is the translated one, whose nodes know what they were decomposed from.
+    """
+    called = {node.name: _called(node) for node in program.graph.nodes}
+    for node in graph:
+        if traced := re.match(r"%(\w+)", node.metadata_props.get(FX_NODE, "")):
+            node.metadata_props[OPERATOR] = called.get(traced[1], "")
+
+
+def _called(node: Any) -> str:
+    """`max.dim` of an fx node that calls aten.max.dim, or that comes of one."""
+    target, sources = node.target, node.meta.get("from_node") or ()
+    while sources:
+        target = sources[0].target
+        sources = sources[0].from_node
+    return str(target).removeprefix("aten.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,227 @@
+"""Code in a model that changes gradients: refused with its line, or PyTorch's numbers."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import nbglcnn
+from nbglcnn.errors import UnsupportedModel
+
+X = torch.randn(2, 3, generator=torch.Generator().manual_seed(0))
+
+
+class Reversing(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor) -> Tensor:
+        return -dy
+
+
+class Stopping(torch.autograd.Function):
+    """One whose result has no gradient at all."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        result = x * 2
+        ctx.mark_non_differentiable(result)
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor) -> None:
+        return None
+
+
+class Net(nn.Module):
+    """A linear layer, then `between`, which stands for what a model's own code does there."""
+
+    def __init__(self, between: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.first, self.last = nn.Linear(3, 4), nn.Linear(4, 2)
+        self.between = between
+
+    def forward(self, x: Tensor) -> Any:
+        return self.last(self.between(self.first(x)))
+
+
+def not_followed(x: Tensor) -> Tensor:
+    with torch.no_grad():
+        return x * 2
+
+
+def disabled(x: Tensor) -> Tensor:
+    torch.set_grad_enabled(False)
+    x = x * 2
+    torch.set_grad_enabled(True)
+    return x
+
+
+@torch.inference_mode()
+def inferred(x: Tensor) -> Tensor:
+    return x * 2
+
+
+def written_unseen(x: Tensor) -> Tensor:
+    x = x * 1
+    with torch.no_grad():
+        x.mul_(2)
+    return x
+
+
+def straight_through(x: Tensor) -> Tensor:
+    return x + (torch.round(x) - x).detach()
+
+
+def detached_in_place(x: Tensor) -> Tensor:
+    return x + x.clone().detach_()
+
+
+def by_data(x: Tensor) -> Tensor:
+    return x + x.data
+
+
+def copied(x: Tensor) -> Tensor:
+    return x + torch.tensor(x)
+
+
+def hooked(x: Tensor) -> Tensor:
+    x = x * 1
+    if x.requires_grad:
+        x.register_hook(lambda dy: dy * 3)
+    return x
+
+
+def counted(x: Tensor) -> Tensor:
+    return x * torch.bincount(torch.arange(4), weights=x.mean(0)).to(x.dtype)
+
+
+CHANGING = {
+    not_followed: "torch.no_grad", disabled: "torch.no_grad", inferred: "torch.no_grad",
+    written_unseen: "torch.no_grad", straight_through: "detach()",
+    detached_in_place: "detach_()", by_data: ".data", copied: "torch.tensor(…)",
+    hooked: "register_hook(…)", Reversing.apply: "the autograd.Function Reversing",
+    Stopping.apply: "the autograd.Function Stopping",
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:To copy construct")
+@pytest.mark.parametrize("between", CHANGING, ids=lambda one: one.__qualname__)
+def test_code_that_changes_gradients_is_refused_with_its_line(between: Any) -> None:
+    model = Net(between).eval()
+    line = r" in forward at line \d+ of test_gradient_overrides.py: `.+`: it changes gradients"
+    said = re.escape(f"'the model itself' calls {CHANGING[between]}") + line
+    for wrt in ("input", "first.weight", "first"):
+        with pytest.raises(UnsupportedModel, match=said):
+            nbglcnn.gradient(model, X, wrt=wrt)
+    with pytest.raises(UnsupportedModel, match=said):
+        nbglcnn.train(model, (X, X[:, :2]), batch_size=2, steps=1, progress=False)
+
+
+@pytest.mark.filterwarnings("ignore:To copy construct")
+@pytest.mark.parametrize("between", [one for one in CHANGING if one is not inferred],
+                         ids=lambda one: one.__qualname__)  # fmt: skip
+def test_a_gradient_behind_such_code_is_pytorchs(between: Any) -> None:
+    model = Net(between).eval()
+    model(X).sum().backward()
+    found = nbglcnn.gradient(model, X, wrt=("last.weight", "last.bias"))
+    for name in found:
+        wanted = model.get_parameter(name).grad
+        assert wanted is not None
+        np.testing.assert_allclose(found[name], wanted.numpy(), atol=1e-5)
+    result = nbglcnn.train(model, (X, X[:, :2]), batch_size=2, steps=1, progress=False,
+                           parameters=["last"])  # fmt: skip
+    model.zero_grad()
+    F.mse_loss(model(X), X[:, :2]).backward()
+    assert model.last.bias.grad is not None
+    wanted = model.last.bias.grad.numpy()
+    np.testing.assert_allclose(result.gradients["last.bias"], wanted, atol=1e-5)
+    with pytest.raises(UnsupportedModel, match="it changes gradients"):
+        result.gradients["x"]
+
+
+class Harmless(nn.Module):
+    """What ends no gradient that anything depends on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+        self.register_buffer("scale", torch.ones(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.no_grad():
+            grid = torch.linspace(0, 1, 3) * self.scale
+            mask = x > 0
+        y = self.linear(x) * grid + torch.zeros_like(x) + grid.detach().type_as(x)
+        return y * mask.float() + y.round() + x.new_ones(3) * torch.sign(y)
+
+
+def test_code_that_ends_no_gradient_is_not_refused() -> None:
+    model, x = Harmless().eval(), X.clone().requires_grad_()
+    model(x).sum().backward()
+    found = nbglcnn.gradient(model, X, wrt=("input", "linear.weight"))
+    assert x.grad is not None and model.linear.weight.grad is not None
+    np.testing.assert_allclose(found["input"], x.grad.numpy(), atol=1e-5)
+    np.testing.assert_allclose(found["linear.weight"], model.linear.weight.grad.numpy(), atol=1e-5)
+
+
+def refusal(model: nn.Module, wrt: str, *, trained: bool = True) -> None:
+    """Refused by name, in a gradient and in training."""
+    message = "has a backward hook.*: it changes gradients"
+    with pytest.raises(UnsupportedModel, match=message):
+        nbglcnn.gradient(model, X, wrt=wrt)
+    if trained:
+        with pytest.raises(UnsupportedModel, match=message):
+            nbglcnn.train(model, (X, X[:, :2]), batch_size=2, steps=1, progress=False)
+
+
+def test_backward_hooks_are_refused() -> None:
+    def tripled(_: nn.Module, __: Any, given: Any) -> Any:
+        return tuple(3 * one for one in given)
+
+    model = Net(torch.relu).eval()
+    handle = model.first.register_full_backward_hook(lambda module, dx, dy: tripled(module, dy, dx))
+    refusal(model, "input")
+    handle.remove()
+    handle = model.last.register_full_backward_pre_hook(lambda module, dy: tripled(module, dy, dy))
+    refusal(model, "first")
+    handle.remove()
+    handle = torch.nn.modules.module.register_module_full_backward_hook(
+        lambda module, dx, dy: tripled(module, dy, dx)
+    )
+    refusal(model, "input")
+    handle.remove()
+    handle = model.first.weight.register_hook(lambda dy: 3 * dy)
+    refusal(model, "first.weight")
+    model(given := X.clone().requires_grad_()).sum().backward()
+    assert given.grad is not None
+    np.testing.assert_allclose(nbglcnn.gradient(model, X)["input"], given.grad.numpy(), atol=1e-5)
+
+
+def test_arguments_by_name_and_a_preprocess_are_checked_too() -> None:
+    class Named(nn.Module):
+        def forward(self, x: Tensor, parts: dict[str, Tensor]) -> Tensor:
+            return x * 2 + parts["a"].detach()
+
+    given = {"x": X, "parts": {"a": X}}
+    found = nbglcnn.gradient(Named().eval(), given, wrt="x")
+    np.testing.assert_allclose(found["x"], 2)
+    with pytest.raises(UnsupportedModel, match=re.escape("calls detach()")):
+        nbglcnn.gradient(Named().eval(), given, wrt="parts['a']")
+
+    class Pictured(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x * x.detach()
+
+    preprocess = nbglcnn.Preprocess(size=(4, 4), mean=0.5, std=0.5)
+    picture = np.zeros((1, 3, 4, 4), np.float32)
+    with pytest.raises(UnsupportedModel, match=re.escape("calls detach()")):
+        nbglcnn.gradient(Pictured().eval(), picture, preprocess=preprocess)
