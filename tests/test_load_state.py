@@ -206,6 +206,7 @@ def test_autocast_is_computed_in_float32_and_says_so(deep: bool) -> None:
     with nbglcnn.Session(nbglcnn.compile(model, X)) as session:
         report = nbglcnn.verify(session, model, X)
         assert report.ok, report
+        assert "(in float32, without forward's autocast)" in str(report)
         assert_allclose(session.read("output"), true, rtol=1e-5, atol=1e-6)
     assert not torch.is_autocast_enabled("cpu")
 

@@ -249,6 +249,8 @@ def _by_torch(
     known, second = _seen(model, graph, arrays, names, np.float32, bends, twice=twice)
     found = from_cache(graph, known, names)
     if notes is not None:
+        if _is_autocast(graph):
+            notes.engine = f"{engine(model)} (in float32, without forward's autocast)"
         if second is None:
             failed = {key.name for key in graph.keys if key.value in graph.outputs}
             notes.changes.update(dict.fromkeys(failed & found.keys(), np.inf))
@@ -258,6 +260,13 @@ def _by_torch(
             if not row.ok:
                 notes.changes[name] = row.max_abs
     return found
+
+
+def _is_autocast(graph: Graph) -> bool:
+    """Whether forward computes something in 16 bits by torch.autocast, which is left out."""
+    from nbglcnn.load.torch.module import AUTOCAST
+
+    return AUTOCAST in graph.notes
 
 
 def _exact_by_torch(
@@ -319,7 +328,6 @@ def _seen(
     from nbglcnn.load.torch.check import detached_copy, unwrapped
     from nbglcnn.load.torch.double import doubled
     from nbglcnn.load.torch.gradients import bent_tensor
-    from nbglcnn.load.torch.module import AUTOCAST
 
     twin, _ = detached_copy(unwrapped(model))  # the state that the user gave
     state = twin.state_dict(keep_vars=True)
@@ -338,9 +346,8 @@ def _seen(
     with doubled(twin) if dtype is np.float64 else contextlib.nullcontext():
         cut = {node.module for node in graph.nodes if node.python and node.python.node is None}
         with bent_hooks(twin, names_in, bends, cut):
-            float32 = AUTOCAST in graph.notes
             seen = run_hooked(
-                twin, tensors, kept, float32=float32, twice=twice, cut=cut, noise=count,
+                twin, tensors, kept, float32=_is_autocast(graph), twice=twice, cut=cut, noise=count,
                 arguments=graph.arguments,
             )  # fmt: skip
     given = _given(graph, arrays)
