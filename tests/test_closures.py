@@ -340,6 +340,75 @@ def test_another_thread_runs_the_original_while_its_copy_runs() -> None:
         assert_equal(one, before)
 
 
+class HoldsArrays(nn.Module):
+    """Keeps NumPy's views of its weight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.conv = nn.Conv2d(3, 4, 3, bias=False)
+        self.array = self.conv.weight.detach().numpy()
+        self.halves: list[Any] = [self.array[:2], {"rest": self.array[2:]}]
+
+
+class FromNumpy(HoldsArrays):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return F.conv2d(x, torch.from_numpy(self.array))
+
+
+class FromHalves(HoldsArrays):
+    def __init__(self) -> None:
+        super().__init__()
+        del self.array
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        first, second = self.halves[0], self.halves[1]["rest"]
+        return F.conv2d(x, torch.cat([torch.tensor(first), torch.as_tensor(second)]))
+
+
+class ByNumpy(HoldsArrays):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.conv(x) * float(self.array.mean())  # type: ignore[no-any-return]
+
+
+def an_array_in_a_closure() -> nn.Module:
+    model: Any = HoldsArrays()
+    array = model.array
+    del model.array, model.halves
+    model.forward = lambda x: F.conv2d(x, torch.from_numpy(2 * array))
+    return model  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("made", [FromNumpy, FromHalves, ByNumpy, an_array_in_a_closure])
+def test_a_weight_that_numpy_reads_is_refused_other_numbers(made: Callable[[], nn.Module]) -> None:
+    model, x = made().eval(), torch.randn(1, 3, 5, 6)
+    graph, arrays = load(model, x)
+    with Session(lower(graph)) as session:
+        assert_equal(session.run(*arrays)["output"], right(model, x))
+    assert with_parameters(graph, model.state_dict()) is not None  # the same
+    with pytest.raises(InputError, match=r"conv\.weight: its .+ or a NumPy array that shares"):
+        with_parameters(graph, other_weights(model))
+    viewer = Viewer(model, x)
+    try:
+        with pytest.raises(InputError, match="a NumPy array that shares its memory"):
+            viewer.set_weight("conv.weight", (0, 0, 0, 0), 5.0)
+    finally:
+        viewer.close()
+
+
+def test_an_array_of_its_own_leaves_a_weight_free() -> None:
+    model: Any = HoldsArrays().eval()
+    model.array, model.halves = model.array.copy(), []
+    model.forward = lambda x: model.conv(x) * float(model.array.mean())
+    x = torch.randn(1, 3, 5, 6)
+    graph, arrays = load(model, x)
+    state = other_weights(model)
+    with Session(lower(with_parameters(graph, state))) as session:
+        found = session.run(*arrays)["output"]
+    model.load_state_dict(state)
+    assert_equal(found, right(model, x))
+
+
 def test_a_number_that_python_reads_of_a_weight_in_a_closure_is_named() -> None:
     model = changed(nothing)
     scale, forward = model.scale, model.forward

@@ -17,8 +17,8 @@ from nbglcnn.inputs import kind_of
 from nbglcnn.load.passes.evaluate import evaluate
 
 SETTING = (
-    "its numbers decided what is computed (an `if`, a loop or a size in forward); "
-    "with others it is another network, so load it anew"
+    "its numbers decided what is computed (an `if`, a loop or a size in forward, or a NumPy array "
+    "that shares its memory); with others it is another network, so load it anew"
 )
 
 

@@ -94,7 +94,8 @@ def chosen(graph: Graph, mode: TrainingMode, wanted: str | Sequence[str]) -> dic
         if name in graph.settings:
             raise UnsupportedModel(
                 f"{name} cannot be trained: its numbers decided what is computed (an `if`, a loop "
-                "or a size in forward). Leave it out of `parameters`"
+                "or a size in forward, or a NumPy array that shares its memory). "
+                "Leave it out of `parameters`"
             )
     own = {graph.parameters[name] for name in found}
     first: dict[str, str] = {}

@@ -29,6 +29,7 @@ from nbglcnn.load.torch.cut import Substitutes, leaves_of, recurrent, widened
 from nbglcnn.load.torch.export import export
 from nbglcnn.load.torch.noise import Draw, Noise, draws_of
 from nbglcnn.load.torch.passed import names_apart, without_idle_nodes
+from nbglcnn.load.torch.redirection import read_by_numpy
 from nbglcnn.load.torch.source import ROOT
 from nbglcnn.load.torch.words import OPERATOR, Word, node_names, words_of
 
@@ -151,7 +152,7 @@ def _loaded(
         )
     draft, captured, words = _draft(twin, exported, root, names, arrays, substitutes)
     draft.notes += notes
-    draft.settings = settings
+    draft.settings = settings | read_by_numpy(model)
     for value, array in zip(captured, seen.arrays, strict=True):
         draft.shapes[value] = array.shape
     try:

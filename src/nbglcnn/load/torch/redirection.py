@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import types
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import numpy as np
 import torch
+from numpy.lib.array_utils import byte_bounds
 from torch.nn.parameter import is_lazy
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -139,6 +142,46 @@ def remember(copy: torch.nn.Module, original: torch.nn.Module) -> None:
 def original_of(copy: torch.nn.Module) -> Original:
     """What a copy was made of."""
     return _ORIGINALS.get(copy, Original())
+
+
+def read_by_numpy(model: torch.nn.Module) -> set[str]:
+    """Names of the parameters and buffers that share their memory with a NumPy array of the model's.
+
+    A trace reads them as constants: what is computed of such an array doesn't follow new numbers.
+    """
+    held = [byte_bounds(one) for one in _arrays_of(model) if one.size]
+    if not held:
+        return set()
+    found = set()
+    for name, tensor in chain(
+        model.named_parameters(remove_duplicate=False), model.named_buffers(remove_duplicate=False)
+    ):
+        storage = _storage(tensor)
+        if storage is not None:
+            begin, end = (storage + place for place in _reach(tensor))
+            if any(begin < last and first < end for first, last in held):
+                found.add(name)
+    return found
+
+
+def _arrays_of(model: torch.nn.Module) -> Iterator[np.ndarray[Any, Any]]:
+    """NumPy's arrays that are attributes of modules, or in containers and closures that are."""
+    seen: set[int] = set()
+    waiting = [one for module in model.modules() for one in vars(module).values()]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, np.ndarray):
+            yield one
+        elif id(one) not in seen:
+            seen.add(id(one))
+            if isinstance(one, dict):
+                waiting += one.values()
+            elif isinstance(one, list | tuple):
+                waiting += one
+            elif isinstance(one, types.FunctionType):
+                for cell in one.__closure__ or ():
+                    with contextlib.suppress(ValueError):  # not assigned yet
+                        waiting.append(cell.cell_contents)
 
 
 @contextlib.contextmanager
