@@ -145,7 +145,7 @@ def original_of(copy: torch.nn.Module) -> Original:
 
 
 def read_by_numpy(model: torch.nn.Module) -> set[str]:
-    """Names of the parameters and buffers that share their memory with a NumPy array of the model's.
+    """Names of the parameters and buffers that share memory with a NumPy array of the model.
 
     A trace reads them as constants: what is computed of such an array doesn't follow new numbers.
     """
