@@ -7,10 +7,10 @@ import type { Value } from "../plan.ts";
 import { Bent } from "./bent.tsx";
 import { useViews } from "./context.ts";
 import { ImageRange } from "./image_range.tsx";
-import type * as overlay from "./overlay/room.ts";
+import { Shares } from "./overlay/classes.tsx";
+import { Over } from "./overlay/over.tsx";
 import { Picture } from "./picture.tsx";
 import { InPython } from "./python.tsx";
-import { roomOf } from "./rooms.tsx";
 import { broken, Parts } from "./stage.tsx";
 
 /** Input or output pictures, one below the other where there are several. */
@@ -58,18 +58,16 @@ export function Endpoints(props: {
   );
 }
 
-/** Classes can lie over the input, where that code is here already. */
+/** Classes can lie over the input. */
 function End(props: { value: Value; side: number; children: ComponentChildren }) {
   const isClasses = displayOf(props.value).name === "classes";
-  const Over = isClasses && roomOf<typeof overlay>("overlay")?.Over;
-  return Over ? <Over {...props} /> : <Fragment {...props} />;
+  return isClasses ? <Over {...props} /> : <Fragment {...props} />;
 }
 
 function EndCaption(props: { value: Value; named: boolean; stage: Stage | undefined }) {
   const { value, named, stage } = props;
   const { state, network } = useViews();
   const { image, name } = displayOf(value);
-  const Shares = name === "classes" && roomOf<typeof overlay>("overlay")?.Shares;
   const batch = network.value?.batch ?? 1;
   const select = (layer: string): void => {
     state.selected.value = { layer, channel: null };
@@ -87,7 +85,7 @@ function EndCaption(props: { value: Value; named: boolean; stage: Stage | undefi
           </>
         )}
       </span>
-      {Shares && <Shares value={value} />}
+      {name === "classes" && <Shares value={value} />}
       {value.kind === "input" && batch > 1 && !named && (
         <span>
           example {state.example.value + 1} of {batch}

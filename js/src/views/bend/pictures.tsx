@@ -1,4 +1,5 @@
 // Right: A without bends, B with them, and B − A; of the network's output, or of the layer itself.
+
 import type { ComponentChildren } from "preact";
 import { useMemo } from "preact/hooks";
 import { short } from "../../format.ts";
@@ -9,11 +10,10 @@ import type { Value } from "../../plan.ts";
 import { Bars, NumberPicture, shownElements, TopValues, useImageValues } from "../bars.tsx";
 import { Choice } from "../choice.tsx";
 import { fixedRange, sharedEnds } from "../compare/pairs.ts";
-import type * as compare from "../compare/room.ts";
+import { Held, Wiped } from "../compare/pictures.tsx";
 import { useStatistics, useViews } from "../context.ts";
 import { boxMosaic, fitScale, px, rank } from "../layout.ts";
 import { Maps, useSharedEnds } from "../maps.tsx";
-import { roomOf } from "../rooms.tsx";
 import { useWithout } from "./derived.ts";
 import { pickingOf } from "./picks.ts";
 
@@ -98,7 +98,6 @@ function Three(props: {
   const [valuesA, valuesB] = [useImageValues(flat ? a : null), useImageValues(flat ? b : null)];
   const changed = useImageValues(flat ? difference : null);
   const image = displayOf(b).image && !flat;
-  const compared = roomOf<typeof compare>("compare");
   const channel = flat || displayOf(b).image ? null : props.channel;
   const apart = state.range.value === "channel" ? channel : null;
   const both = ofA && ofB && sharedEnds(ofA, ofB, apart);
@@ -154,10 +153,8 @@ function Three(props: {
           </Figure>
         </>
       )}
-      {showing === "wipe" && compared && (
-        <compared.Wiped a={shownA} b={shownB} side={side} titles={TITLES} />
-      )}
-      {showing === "hold" && compared && <compared.Held a={shownA} b={shownB} titles={TITLES} />}
+      {showing === "wipe" && <Wiped a={shownA} b={shownB} side={side} titles={TITLES} />}
+      {showing === "hold" && <Held a={shownA} b={shownB} titles={TITLES} />}
       <Figure letter="B − A" title={text} side={side}>
         {one ?? <span class="nbg-bend-none" style={none} />}
       </Figure>

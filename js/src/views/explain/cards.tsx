@@ -1,10 +1,10 @@
 // The steps from a sum to the layer's number, as a row of cards.
+
 import type { Bias, Explanation, Made, Taken } from "../../explain/explanation.ts";
 import { full } from "../../format.ts";
 import { longType, shortType } from "../../network/network.ts";
 import type { Layer } from "../../plan.ts";
-import type * as operands from "../operands/room.ts";
-import { Room } from "../rooms.tsx";
+import { Operands } from "../operands/cards.tsx";
 import { Card } from "./card.tsx";
 import { Curve } from "./curve.tsx";
 import type { Result } from "./ends.tsx";
@@ -57,11 +57,7 @@ function Start(props: { made: Made; root: Layer | null; start: number; result: R
         </Card>
       );
     default:
-      return (
-        <Room<typeof operands> name="operands">
-          {({ Operands }) => <Operands {...{ kit, made, root, start, result }} />}
-        </Room>
-      );
+      return <Operands {...{ kit, made, root, start, result }} />;
   }
 }
 

@@ -1,12 +1,12 @@
 // In the middle of the Layer tab: a layer's channels in the way that suits it, maps and curves in a grid, a vector as bars.
+
 import type { ComponentProps } from "preact";
 import { contents, displayOf } from "../../network/display.ts";
 import { Bars, NumberPicture } from "../bars.tsx";
 import { useViews } from "../context.ts";
 import { Grid } from "../grid.tsx";
-import type * as kinds from "../kinds/room.ts";
-import type * as overlay from "../overlay/room.ts";
-import { Room } from "../rooms.tsx";
+import { Elements } from "../kinds/elements.tsx";
+import { Classes } from "../overlay/classes.tsx";
 
 /** CSS pixels of a vector's bars, and of each at least. */
 const BARS = { height: 120, least: 3 };
@@ -30,9 +30,7 @@ export function Channels(props: ComponentProps<typeof Grid>) {
           upright
           label={`${value.key}, ${contents(value)}`}
         />
-        <Room<typeof kinds> name="kinds">
-          {({ Elements }) => <Elements value={value} channels={channels} selected={selected} />}
-        </Room>
+        <Elements value={value} channels={channels} selected={selected} />
       </>
     );
   }
@@ -42,11 +40,7 @@ export function Channels(props: ComponentProps<typeof Grid>) {
   );
   return (
     <>
-      {classes !== undefined && (
-        <Room<typeof overlay> name="overlay">
-          {({ Classes }) => <Classes value={classes} side={Math.min(300, width)} />}
-        </Room>
-      )}
+      {classes !== undefined && <Classes value={classes} side={Math.min(300, width)} />}
       <Grid {...props} />
     </>
   );

@@ -1,15 +1,15 @@
 // The column "Manipulations" of the drawer of sources: bends on the network's picture, top to bottom.
+
 import { useState } from "preact/hooks";
 import { displayOf } from "../../network/display.ts";
 import type { Network } from "../../network/network.ts";
 import type { Value } from "../../plan.ts";
 import { change } from "../../state/edits.ts";
 import type { Kit } from "../bend/kit.ts";
-import type * as bend from "../bend/room.ts";
+import { kit } from "../bend/kit.ts";
 import { useViews } from "../context.ts";
 import { px } from "../layout.ts";
 import { useRange } from "../maps.tsx";
-import { Room } from "../rooms.tsx";
 import { useFollowing } from "./follow.ts";
 import { Row } from "./row.tsx";
 import { offered } from "./words.ts";
@@ -19,17 +19,13 @@ export function Manipulations({ network, input }: { network: Network; input: str
   const value = network.values.get(input);
   if (value === undefined) return null;
   return (
-    <Room<typeof bend> name="bend">
-      {({ kit }) => (
-        <section class="nbg-manipulate" aria-label="Manipulations">
-          {kit.isBendable(value) ? (
-            <Column key={input} kit={kit} network={network} value={value} />
-          ) : (
-            <p class="nbg-second">{kit.whyNot(value)}</p>
-          )}
-        </section>
+    <section class="nbg-manipulate" aria-label="Manipulations">
+      {kit.isBendable(value) ? (
+        <Column key={input} kit={kit} network={network} value={value} />
+      ) : (
+        <p class="nbg-second">{kit.whyNot(value)}</p>
       )}
-    </Room>
+    </section>
   );
 }
 

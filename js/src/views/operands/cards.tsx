@@ -1,4 +1,5 @@
 // Cards of all that is no sum of products: numbers from elsewhere, of several operands, of a window or along an axis.
+
 import type { ComponentChildren } from "preact";
 import type { Made } from "../../explain/explanation.ts";
 import type { Term } from "../../explain/read.ts";
@@ -8,8 +9,7 @@ import { longType } from "../../network/network.ts";
 import type { Layer } from "../../plan.ts";
 import type { Result } from "../explain/ends.tsx";
 import type * as Kit from "../explain/kit.ts";
-import { Room } from "../rooms.tsx";
-import type * as trail from "../trail/room.ts";
+import { Going } from "../trail/reads.tsx";
 
 /** A number and where it comes from, a click away. */
 function Operand(props: {
@@ -31,9 +31,7 @@ function Operand(props: {
 
 function From({ term, at }: { term: Term; at: Result }) {
   if (term.key === "") return <span class="nbg-second">a constant</span>;
-  return (
-    <Room<typeof trail> name="trail">{({ Going }) => <Going from={term} at={at} named />}</Room>
-  );
+  return <Going from={term} at={at} named />;
 }
 
 export function Operands(props: {
