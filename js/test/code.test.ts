@@ -2,15 +2,15 @@
 
 import assert from "node:assert/strict";
 import { mock, test } from "node:test";
-import { crc32 } from "node:zlib";
+import { crc32, gzipSync } from "node:zlib";
 import { codeOf, type Line, moduleOf, takeCode } from "../src/code.ts";
 
 mock.timers.enable({ apis: ["setTimeout", "Date"], now: 100_000 });
 mock.method(performance, "now", () => Date.now());
 const text = (whole: string) => new TextEncoder().encode(whole);
-const made: string[] = [];
-mock.method(URL, "createObjectURL", () => {
-  made.push("one");
+const made: Blob[] = [];
+mock.method(URL, "createObjectURL", (file: Blob) => {
+  made.push(file);
   return `data:text/javascript,export const is = ${made.length}`;
 });
 
@@ -111,4 +111,19 @@ test("parts that are missing are asked for alone, and what was damaged as a whol
   }
   for (const part of [0, 1, 2]) give(name, code, part, 3, 10);
   await waiting;
+});
+
+test("compressed code is decompressed before it is imported, other code is imported as it is", async () => {
+  const code = "export const found = 'a piece of code'; // ".padEnd(5_000, "é");
+  for (const sent of [gzipSync(code), text(code)]) {
+    const name = `code ${crc32(sent).toString(16).padStart(8, "0")}`;
+    const waiting = codeOf(name, lineOf().line);
+    await settled();
+    const bytes = new Uint8Array(sent);
+    takeCode({ type: "part", blob: name, part: 0, count: 1, bytes: bytes.length }, [bytes]);
+    await waiting;
+    const file = made.at(-1);
+    assert.equal(file?.type, "text/javascript");
+    assert.equal(await file?.text(), code);
+  }
 });

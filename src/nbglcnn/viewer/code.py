@@ -28,7 +28,7 @@ def name_of(code: bytes) -> str:
 
 @cache
 def names() -> dict[str, str]:
-    """The name of the code by its encoding: "gzip", or "plain" for a page that cannot decompress."""
+    """The code's name by encoding: "gzip", or "plain" for a page that cannot decompress."""
     return dict(zip(("gzip", "plain"), pieces(), strict=True))
 
 

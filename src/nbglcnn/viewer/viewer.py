@@ -60,8 +60,8 @@ class Viewer(Teaches, Mirrors):
     last second; 0 when idle), `hover` (the element under the pointer, or None) and `status`.
     """
 
-    # The loader asks for the code by its name, once a page. With hot reload pages import `widget.js`
-    # itself. As text: anywidget keeps widgets whose file it watches.
+    # The loader asks for the code by its name, once a page. With hot reload pages import
+    # `widget.js` itself. As text: anywidget keeps widgets whose file it watches.
     _esm = code.WIDGET if os.environ.get("ANYWIDGET_HMR") else code.LOADER.read_text("utf-8")
     _code = traitlets.Dict(read_only=True).tag(sync=True)
 
