@@ -8,7 +8,6 @@ import { Operands } from "../operands/cards.tsx";
 import { Card } from "./card.tsx";
 import { Curve } from "./curve.tsx";
 import type { Result } from "./ends.tsx";
-import * as kit from "./kit.ts";
 import { Added, asShown, Num } from "./number.tsx";
 
 /** What the cards have no room for: whose mean and deviation a normalisation has. */
@@ -57,7 +56,7 @@ function Start(props: { made: Made; root: Layer | null; start: number; result: R
         </Card>
       );
     default:
-      return <Operands {...{ kit, made, root, start, result }} />;
+      return <Operands {...{ made, root, start, result }} />;
   }
 }
 

@@ -20,7 +20,6 @@ import { Cards } from "./cards.tsx";
 import { byContribution } from "./contributions.tsx";
 import { Dense } from "./dense.tsx";
 import { type Drawn, Ends, ResultFigure, roomOf, type Source } from "./ends.tsx";
-import * as kit from "./kit.ts";
 import { Shares } from "./shares.tsx";
 import { Convolved } from "./sums.tsx";
 
@@ -69,9 +68,7 @@ function Making({ chain, attention, found, index, drawn }: Parameters<typeof Pic
     (one) => one?.name === drawn.result.value.key,
   );
   if (attention !== null && layer !== undefined) {
-    return (
-      <AttentionPicture {...{ kit, attention, layer, index, width }} tensors={drawn.tensors} />
-    );
+    return <AttentionPicture {...{ attention, layer, index, width }} tensors={drawn.tensors} />;
   }
   const weight = root.operands[1]?.key ?? "";
   switch (made.kind) {
@@ -79,7 +76,7 @@ function Making({ chain, attention, found, index, drawn }: Parameters<typeof Pic
       const { products } = made;
       const shared = { layer: root, source, chosen, choose, weight, output, drawn };
       if (products.phased === null) return <Convolved {...shared} products={products} />;
-      return <Transposed {...shared} kit={kit} products={products} />;
+      return <Transposed {...shared} products={products} />;
     }
     case "dense":
       return (
@@ -91,20 +88,15 @@ function Making({ chain, attention, found, index, drawn }: Parameters<typeof Pic
       );
     case "pool":
       if (!seenIn(source, root.operands[0])) {
-        return <Joined {...{ kit, source, width }} pooled={made.pooled} />;
+        return <Joined {...{ source, width }} pooled={made.pooled} />;
       }
       return (
-        <PoolPicture
-          {...{ kit, source, drawn }}
-          layer={root}
-          pooled={made.pooled}
-          channel={output}
-        />
+        <PoolPicture {...{ source, drawn }} layer={root} pooled={made.pooled} channel={output} />
       );
     case "softmax":
       return <Shares {...{ source, width }} share={made.share} />;
     case "mixed":
-      return <Resized {...{ source, drawn }} kit={kit} mixed={made.mixed} channel={output} />;
+      return <Resized {...{ source, drawn }} mixed={made.mixed} channel={output} />;
     case "padded": {
       const { lines } = made.padded;
       const marked = "the pixel that is passed on";

@@ -15,7 +15,6 @@ import { rank } from "../layout.ts";
 import { isReadable } from "../measures.ts";
 import { pairText } from "../trail/steps.ts";
 import { Trail } from "../trail/view.tsx";
-import * as kit from "./kit.ts";
 import { Num } from "./number.tsx";
 import { Pictures } from "./pictures.tsx";
 import { Slide } from "./slide.tsx";
@@ -164,7 +163,7 @@ function Explained(props: { network: Network; value: Value; chain: Chain }) {
         }}
       />
       <Rounding found={found} />
-      <FieldPictures kit={kit} network={network} value={value} y={at.y} x={at.x} />
+      <FieldPictures network={network} value={value} y={at.y} x={at.x} />
     </>
   );
 }

@@ -5,8 +5,9 @@ import { displayOf } from "../../network/display.ts";
 import type { Network } from "../../network/network.ts";
 import type { Value } from "../../plan.ts";
 import { change } from "../../state/edits.ts";
-import type { Kit } from "../bend/kit.ts";
-import { kit } from "../bend/kit.ts";
+import { useStages } from "../bend/derived.ts";
+import { useGrips } from "../bend/grips.tsx";
+import { bend, isBendable, ofLayer, whyNot } from "../bend/stack.ts";
 import { useViews } from "../context.ts";
 import { px } from "../layout.ts";
 import { useRange } from "../maps.tsx";
@@ -20,26 +21,26 @@ export function Manipulations({ network, input }: { network: Network; input: str
   if (value === undefined) return null;
   return (
     <section class="nbg-manipulate" aria-label="Manipulations">
-      {kit.isBendable(value) ? (
-        <Column key={input} kit={kit} network={network} value={value} />
+      {isBendable(value) ? (
+        <Column key={input} network={network} value={value} />
       ) : (
-        <p class="nbg-second">{kit.whyNot(value)}</p>
+        <p class="nbg-second">{whyNot(value)}</p>
       )}
     </section>
   );
 }
 
-function Column({ kit, network, value }: { kit: Kit; network: Network; value: Value }) {
+function Column({ network, value }: { network: Network; value: Value }) {
   const { state } = useViews();
   const { edits } = state.edited.value;
-  const own = kit.ofLayer(edits, value.key);
-  const { list, drag, grip } = kit.useGrips(value.key, 0);
-  const [before, ...after] = kit.useStages(value, own.length);
+  const own = ofLayer(edits, value.key);
+  const { list, drag, grip } = useGrips(value.key, 0);
+  const [before, ...after] = useStages(value, own.length);
   // That of the picture as it comes: what makes it brighter is seen so.
   const range = useRange(displayOf(value).image ? (before ?? value) : value);
   const [asked, setFollowing] = useState("");
   const following = own.some(({ name, enabled }) => name === asked && enabled) ? asked : "";
-  useFollowing(kit, value.key, following);
+  useFollowing(value.key, following);
   const trouble = state.editTrouble.value;
   return (
     <>
@@ -47,7 +48,7 @@ function Column({ kit, network, value }: { kit: Kit; network: Network; value: Va
         <h3>
           Manipulations <span class="nbg-second">on the GPU, top to bottom</span>
         </h3>
-        <Add kit={kit} value={value} />
+        <Add value={value} />
       </header>
       {own.length === 0 && (
         <p class="nbg-second">None: the picture enters the network as it comes.</p>
@@ -57,7 +58,6 @@ function Column({ kit, network, value }: { kit: Kit; network: Network; value: Va
           {own.map((edit, k) => (
             <Row
               key={edit.name}
-              kit={kit}
               network={network}
               edit={edit}
               input={value}
@@ -81,16 +81,16 @@ function Column({ kit, network, value }: { kit: Kit; network: Network; value: Va
   );
 }
 
-function Add({ kit, value }: { kit: Kit; value: Value }) {
+function Add({ value }: { value: Value }) {
   const { state } = useViews();
   const [, count, height, width] = value.nchw;
-  const all = offered(kit, count);
+  const all = offered(count);
   const add = (name: string): void => {
     const one = all.find(({ transform }) => transform === name);
     if (one === undefined) return;
     const { edits } = state.edited.peek();
     const parameters = one.start?.({ height, width });
-    const made = kit.bend(edits, value.key, one.kind, null, parameters && { parameters });
+    const made = bend(edits, value.key, one.kind, null, parameters && { parameters });
     change(state, [...edits, made]);
   };
   return (
