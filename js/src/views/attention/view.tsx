@@ -56,7 +56,7 @@ export function AttentionPicture(props: Props) {
         title="1 · q·k of one pair"
         text={`${scores.name}, ${both}: each number of q times that of k, summed`}
       >
-        <Row {...{ width }} products={found.score} names={[`q: ${q}`, `k: ${k}`]} />
+        <Row width={width} products={found.score} names={[`q: ${q}`, `k: ${k}`]} />
         <p class="nbg-second">
           q·k = <Num value={found.score.sum} strong />
           {between && (
@@ -107,7 +107,7 @@ export function AttentionPicture(props: Props) {
             />
           </label>
         )}
-        <Row {...{ width }} products={found.mix} names={["Shares", `v: ${v}`]} />
+        <Row width={width} products={found.mix} names={["Shares", `v: ${v}`]} />
         <Contributions
           contributions={found.mix.contributions}
           first={0}

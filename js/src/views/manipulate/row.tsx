@@ -6,8 +6,7 @@ import type { Range } from "../../gl/types.ts";
 import type { Network } from "../../network/network.ts";
 import type { Value } from "../../plan.ts";
 import { change } from "../../state/edits.ts";
-import type { Grip } from "../bend/grips.tsx";
-import { GripButton, RemoveButton } from "../bend/grips.tsx";
+import { type Grip, GripButton, RemoveButton } from "../bend/grips.tsx";
 import { NumberControl } from "../bend/number.tsx";
 import {
   calledOf,

@@ -1,8 +1,7 @@
 // Cards of all that is no sum of products: numbers from elsewhere, of several operands, of a window or along an axis.
 
 import type { ComponentChildren } from "preact";
-import type { Made } from "../../explain/explanation.ts";
-import { nameOf } from "../../explain/explanation.ts";
+import { type Made, nameOf } from "../../explain/explanation.ts";
 import { formulaOf } from "../../explain/formula.ts";
 import type { Term } from "../../explain/read.ts";
 import { repeats } from "../../explain/repeated.ts";
@@ -61,7 +60,7 @@ export function Operands(props: { made: Made; root: Layer | null; start: number;
           again={made.terms.reduce((all, { value }) => all + asShown(value), 0)}
         >
           {made.terms.map((term, i) => (
-            <Operand key={i} {...{ term }} at={result}>
+            <Operand key={i} term={term} at={result}>
               {i > 0 && "+"}
             </Operand>
           ))}
@@ -73,7 +72,7 @@ export function Operands(props: { made: Made; root: Layer | null; start: number;
       return (
         <Card title={type} words={name} value={start} again={again}>
           {made.terms.map((term, i) => (
-            <Operand key={i} {...{ term }} at={result}>
+            <Operand key={i} term={term} at={result}>
               {nameOf(i)} =
             </Operand>
           ))}

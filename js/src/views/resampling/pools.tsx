@@ -5,10 +5,8 @@ import type { Pooled } from "../../explain/pool.ts";
 import { exact, full } from "../../format.ts";
 import type { Layer, Value } from "../../plan.ts";
 import { useShown } from "../explain/colors.ts";
-import type { Drawn, Source } from "../explain/ends.tsx";
-import { Ends, GAP } from "../explain/ends.tsx";
-import type { Cell } from "../explain/matrix.tsx";
-import { Figure, Matrix } from "../explain/matrix.tsx";
+import { type Drawn, Ends, GAP, type Source } from "../explain/ends.tsx";
+import { type Cell, Figure, Matrix } from "../explain/matrix.tsx";
 import { Num } from "../explain/number.tsx";
 import { largest } from "../layout.ts";
 

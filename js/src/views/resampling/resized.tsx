@@ -6,8 +6,7 @@ import { spansOf } from "../../explain/window.ts";
 import { exact } from "../../format.ts";
 import type { Value } from "../../plan.ts";
 import { useShown, useSigned } from "../explain/colors.ts";
-import type { Drawn, Source } from "../explain/ends.tsx";
-import { Ends } from "../explain/ends.tsx";
+import { type Drawn, Ends, type Source } from "../explain/ends.tsx";
 import { cellIn, Equation, mostOf } from "../explain/taps.tsx";
 
 /** CSS pixels of an equation over four pixels. */

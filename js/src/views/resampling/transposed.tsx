@@ -6,11 +6,9 @@ import { reaching } from "../../explain/reaching.ts";
 import type { Phased } from "../../explain/window.ts";
 import { fixed } from "../../format.ts";
 import { useShown, useSigned } from "../explain/colors.ts";
-import type { Source } from "../explain/ends.tsx";
-import { Ends } from "../explain/ends.tsx";
+import { Ends, type Source } from "../explain/ends.tsx";
 import type { Cell } from "../explain/matrix.tsx";
-import type { Summed } from "../explain/sums.tsx";
-import { Channels } from "../explain/sums.tsx";
+import { Channels, type Summed } from "../explain/sums.tsx";
 import {
   cellIn,
   Equation,
@@ -149,7 +147,7 @@ function Both(props: Props & { phased: Phased }) {
         </p>
         <div class="nbg-phased">
           <Phases
-            {...{ phased }}
+            phased={phased}
             dilations={layer.window.dilations}
             rows={patch.rows}
             columns={patch.columns}
