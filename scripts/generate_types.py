@@ -154,7 +154,6 @@ def messages() -> str:
         f"export const CLASS_COLORS = {json.dumps(protocol.CLASS_COLORS)};\n"
         f"export const COLOR_RANGES = {json.dumps(protocol.COLOR_RANGES)} as const;\n"
         f"export const VIEWS = {json.dumps(protocol.VIEWS)} as const;\n"
-        f"export const ROOMS = {json.dumps(protocol.ROOMS)} as const;\n"
         f"export const MAX_COMPARED = {protocol.MAX_COMPARED};\n"
         f"export const MOST_STEPS = {store.MOST_STEPS};\n"
         f"export const ONE_STEP_MS = {round(1000 * store.ONE_STEP)};\n",

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from bundle import bundle, is_current, node_path
-from nbglcnn.viewer.protocol import ROOMS
 
 ROOT = Path(__file__).parents[1]
 PATH = node_path()
@@ -42,70 +41,55 @@ def borrow_node_modules(checkout: Path) -> None:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """The least that can be bundled: four entries, a shader's text, and a room."""
-    (tmp_path / "js" / "src" / "views" / "attic").mkdir(parents=True)
+    """The least that can be bundled: four entries, a shader's and a style sheet's text."""
+    (tmp_path / "js" / "src").mkdir(parents=True)
     (tmp_path / "src" / "nbglcnn" / "shaders").mkdir(parents=True)
     for name in ("build.js", "package.json", "package-lock.json", "tsconfig.json"):
         shutil.copy(ROOT / "js" / name, tmp_path / "js")
     borrow_node_modules(tmp_path)
     (tmp_path / "src" / "nbglcnn" / "shaders" / "a.glsl").write_text("float one = 1.0;")
-    shader = 'import glsl from "../../src/nbglcnn/shaders/a.glsl";'
+    (tmp_path / "js" / "src" / "a.css").write_text(".nbg-a { color: red }")
     (tmp_path / "js" / "src" / "widget.ts").write_text(
-        f'{shader}\nimport {{ shared }} from "./shared.ts";\n'
-        'import { modules } from "core:modules";\n'
-        "export default { glsl, shared, modules };"
-    )
-    (tmp_path / "js" / "src" / "shared.ts").write_text("export const shared = { of: 'core' };")
-    (tmp_path / "js" / "src" / "views" / "attic" / "room.ts").write_text(
-        'import glsl from "../../../../src/nbglcnn/shaders/a.glsl";\n'
-        'import { shared } from "../../shared.ts";\n'
-        "export const found = () => [shared, 'attic', glsl.length] as const;"
+        'import glsl from "../../src/nbglcnn/shaders/a.glsl";\n'
+        'import style from "./a.css";\n'
+        "export default { glsl, style };"
     )
     (tmp_path / "js" / "src" / "runtime.ts").write_text("export const answer: number = 42;")
     (tmp_path / "js" / "src" / "loader.ts").write_text("export const small: boolean = true;")
-    (tmp_path / "js" / "src" / "page.ts").write_text(
-        'import { rooms } from "core:rooms";\n'
-        "console.log(...rooms.map(({ name, room }) => `${name}: ${room.found().join()}`));"
-    )
+    (tmp_path / "js" / "src" / "page.ts").write_text('console.log("a page");')
     return tmp_path
 
 
-def test_the_bundle_holds_its_entries_and_the_shaders_text(checkout: Path) -> None:
-    bundle(checkout, PATH)
-    static = checkout / "src" / "nbglcnn" / "static"
-    assert "float one=1.0;" in (static / "widget.js").read_text()
-    assert "42" in (static / "runtime.js").read_text()
-    assert "small" in (static / "loader.js").read_text()
-
-
-def test_a_room_shares_the_cores_modules_and_brings_only_its_own(checkout: Path) -> None:
+def test_the_bundle_holds_its_entries_and_the_texts_of_shaders_and_style_sheets(
+    checkout: Path,
+) -> None:
     bundle(checkout, PATH)
     static = checkout / "src" / "nbglcnn" / "static"
     node = shutil.which("node", path=PATH)
     assert node is not None
     script = (
-        f"const core = (await import({str(static / 'widget.js')!r})).default;"
-        f"const make = (await import({str(static / 'attic.js')!r})).default;"
-        "const [shared, name, length] = make((file) => core.modules[file]).found();"
-        "const same = shared === core.shared && length === core.glsl.length;"
-        "console.log(name, same, Object.keys(core.modules).join());"
+        f"const found = (await import({str(static / 'widget.js')!r})).default;"
+        "console.log(found.glsl, found.style);"
     )
     run = subprocess.run(
         [node, "--input-type=module", "-e", script], capture_output=True, text=True, check=True
     )
-    shader = "../src/nbglcnn/shaders/a.glsl"
-    assert run.stdout == f"attic true {shader},src/shared.ts\n"
-    assert "one" not in (static / "attic.js").read_text()
-    assert "'core'" not in (static / "attic.js").read_text().replace('"', "'")
+    assert run.stdout == "float one = 1.0; .nbg-a { color: red }\n"
+    run = subprocess.run(
+        [node, str(static / "page.js")], capture_output=True, text=True, check=True
+    )
+    assert run.stdout == "a page\n"
+    assert "42" in (static / "runtime.js").read_text()
+    assert "small" in (static / "loader.js").read_text()
 
 
-def test_the_pages_script_has_all_rooms_in_it(checkout: Path) -> None:
+def test_bundles_of_another_version_are_removed(checkout: Path) -> None:
+    static = checkout / "src" / "nbglcnn" / "static"
+    static.mkdir()
+    (static / "graph.js").write_text("export default 1;")
     bundle(checkout, PATH)
-    node = shutil.which("node", path=PATH)
-    assert node is not None
-    script = checkout / "src" / "nbglcnn" / "static" / "page.js"
-    run = subprocess.run([node, str(script)], capture_output=True, text=True, check=True)
-    assert run.stdout == "attic: [object Object],attic,15\n"
+    names = {file.name for file in static.iterdir()}
+    assert names == {"LICENSES.txt", "loader.js", "page.js", "runtime.js", "widget.js"}
 
 
 @pytest.mark.parametrize(
@@ -173,8 +157,7 @@ def test_a_wheel_carries_the_bundles_shaders_and_types_and_nothing_else(tmp_path
         for file in package.rglob("*")
         if file.suffix in (".py", ".glsl", ".html") or file.name == "py.typed"
     }
-    rooms = [f"{room}.js" for room in ROOMS]
-    static = ("loader.js", "widget.js", *rooms, "runtime.js", "page.js", "page_training.js")
+    static = ("loader.js", "widget.js", "runtime.js", "page.js")
     expected |= {f"nbglcnn/static/{name}" for name in (*static, "LICENSES.txt")}
     assert {name for name in files if ".dist-info/" not in name} == expected
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in files)

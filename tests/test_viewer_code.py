@@ -1,5 +1,6 @@
-"""How code comes to pages: once, checked, asked for again, and before anybody waits for it."""
+"""How the front-end comes to pages: once, compressed, checked, and asked for again."""
 
+import gzip
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,7 +13,6 @@ from lab import Lab, Notebook, alone
 from nbglcnn import Viewer
 from nbglcnn.viewer import code
 from nbglcnn.viewer.connection import LOADING_S
-from nbglcnn.viewer.protocol import ROOMS
 from viewer_models import IMPORTS, autoencoder, pictures
 
 SEED = 71
@@ -56,6 +56,8 @@ class Line(Frames):
             damaged = bytearray(buffers[0])
             damaged[len(damaged) // 2] ^= 1
             buffers = [memoryview(damaged)]
+        if fate == "cut":
+            buffers = [buffers[0][: len(buffers[0]) // 2]]
         super().send(content, buffers)
 
 
@@ -78,13 +80,7 @@ def ready(host: Frames) -> bool:
     return host.frames[0].query_selector(".nbglcnn[data-phase=ready]") is not None
 
 
-def open_tab(host: Frames, tab: str, section: str = "") -> None:
-    host.frames[0].locator(f".nbg-tabs [data-tab={tab}]").click()
-    if section:
-        host.frames[0].locator(".nbg-head").get_by_role("button", name=section).click()
-
-
-def test_rooms_come_unasked_behind_the_weights_and_in_their_order(
+def test_the_code_comes_first_and_the_network_behind_it(
     line: Callable[..., Line], viewer: Viewer
 ) -> None:
     host = line({})
@@ -98,53 +94,54 @@ def test_rooms_come_unasked_behind_the_weights_and_in_their_order(
 
     host.connection._send_raw = noted
     host.until(lambda: ready(host))
-    assert host.needs == [NAMES["core"]]
-    others = [blob for blob in blobs if blob != NAMES["core"]]
-    before, rooms = others[: -len(ROOMS)], others[-len(ROOMS) :]
-    assert {w.hash for w in viewer.network.plan.header.weights} <= set(before)
-    assert rooms == [NAMES[room] for room in ROOMS]
+    assert host.needs == [NAMES["gzip"]]
+    header = viewer.network.plan.header
+    weights = {weight.hash for weight in header.weights}
+    assert blobs[0] == NAMES["gzip"] and weights <= set(blobs[1:])
+    assert not set(NAMES.values()) & set(blobs[1:])
 
 
-@pytest.mark.parametrize("fate", ["lose", "damage"])
-def test_a_core_that_does_not_arrive_whole_is_asked_for_again(
+def test_the_code_is_sent_compressed_and_has_the_same_name_in_each_kernel() -> None:
+    plain = code.WIDGET.read_bytes()
+    packed = bytes(code.pieces()[NAMES["gzip"]])
+    assert gzip.decompress(packed) == plain == bytes(code.pieces()[NAMES["plain"]])
+    assert len(packed) < 0.4 * len(plain)
+    assert packed[4:8] == bytes(4), "no time"
+    assert {"gzip": code.name_of(packed), "plain": code.name_of(plain)} == NAMES
+
+
+def test_a_page_that_cannot_decompress_gets_the_code_as_it_is(
+    frames: Callable[[int], list[Frame]], site: tuple[str, dict[str, bytes]], viewer: Viewer
+) -> None:
+    found = frames(1)
+    found[0].evaluate("() => { delete window.DecompressionStream; }")
+    host = Line(viewer, found, site[0], "DataView", fates={})
+    host.until(lambda: ready(host))
+    assert host.needs == [NAMES["plain"]]
+
+
+@pytest.mark.parametrize("fate", ["lose", "damage", "cut"])
+def test_code_that_does_not_arrive_whole_is_asked_for_again(
     line: Callable[..., Line], fate: str
 ) -> None:
-    host = line({NAMES["core"]: [fate]})
+    host = line({NAMES["gzip"]: [fate]})
     host.until(lambda: ready(host))
-    assert host.needs == [NAMES["core"]] * 2
+    assert host.needs == [NAMES["gzip"]] * 2
 
 
-@pytest.mark.parametrize("fate", ["lose", "damage"])
-def test_a_room_that_does_not_arrive_whole_is_asked_for_once_again(
+@pytest.mark.parametrize("fate", ["damage", "cut"])
+def test_code_that_never_arrives_whole_is_said_until_it_does(
     line: Callable[..., Line], fate: str
 ) -> None:
-    host = line({NAMES["profile"]: [fate]})
-    host.until(lambda: ready(host))
-    open_tab(host, "profile")
-    host.until(lambda: host.frames[0].query_selector(".nbg-profile") is not None)
-    assert host.needs == [NAMES["core"], NAMES["profile"]]
-
-
-@pytest.mark.parametrize(
-    ("fate", "words"), [("lose", "Python has not sent it yet"), ("damage", "damaged, twice")]
-)
-def test_a_room_that_never_arrives_is_said_in_its_place_and_the_others_open(
-    line: Callable[..., Line], fate: str, words: str
-) -> None:
-    host = line({NAMES["profile"]: [fate] * 100})
-    host.until(lambda: ready(host))
-    open_tab(host, "profile")
-    place = host.frames[0].locator("[data-room=profile]")
-    host.until(lambda: words in place.inner_text())
-    open_tab(host, "layer", "Explain")
-    host.until(lambda: host.frames[0].query_selector(".nbg-explain") is not None)
+    host = line({NAMES["gzip"]: [fate] * 100})
+    body = host.frames[0].locator("body")
+    host.until(lambda: "It arrived damaged, twice" in body.inner_text())
     host.fates.clear()
-    open_tab(host, "profile")
-    host.until(lambda: host.frames[0].query_selector(".nbg-profile") is not None)
+    host.until(lambda: ready(host))
 
 
 def test_a_loader_says_what_it_waits_for(line: Callable[..., Line]) -> None:
-    host = line({NAMES["core"]: ["lose"] * 100})
+    host = line({NAMES["gzip"]: ["lose"] * 100})
     body = host.frames[0].locator("body")
     host.until(lambda: "Waiting for Python to send the Viewer’s code" in body.inner_text())
     host.until(lambda: "it is busy, or gone" in body.inner_text())
@@ -158,16 +155,16 @@ def test_code_of_two_versions_lives_in_one_page(
 ) -> None:
     host = line({})
     host.until(lambda: ready(host))
-    later = {what: code.pieces()[name] for what, name in NAMES.items()}
-    later["core"] = memoryview(bytes(later["core"]) + b"// another build\n")
-    names = {what: code.name_of(bytes(piece)) for what, piece in later.items()}
-    pieces = {names[what]: piece for what, piece in later.items()}
+    plain = code.WIDGET.read_bytes() + b"// another build\n"
+    later = {"gzip": gzip.compress(plain), "plain": plain}
+    names = {what: code.name_of(piece) for what, piece in later.items()}
+    pieces = {names[what]: memoryview(piece) for what, piece in later.items()}
     monkeypatch.setattr(code, "pieces", lambda: pieces)
     other = Viewer(autoencoder(SEED), pictures(SEED))  # of a kernel with another build
     other.set_trait("_code", names)
     again = Line(other, host.frames, host.address, "DataView", fates={})
     again.until(lambda: len(again.frames[0].query_selector_all(".nbglcnn[data-phase=ready]")) == 2)
-    assert again.needs == [names["core"]]
+    assert again.needs == [names["gzip"]]
     other.close()
 
 
@@ -176,22 +173,22 @@ def test_a_loaders_words_keep_python_waiting_for_its_hello(viewer: Viewer) -> No
     told: list[Any] = []
     connection._send_raw = lambda content, buffers: told.append(content)
     assert connection.loading_until == 0
-    connection.receive({"type": "need", "page": "", "blob": NAMES["core"], "parts": []}, [])
-    size = code.CORE.stat().st_size
+    connection.receive({"type": "need", "page": "", "blob": NAMES["gzip"], "parts": []}, [])
+    size = len(code.pieces()[NAMES["gzip"]])
     assert [(one["type"], one["blob"], one["bytes"]) for one in told] == [
-        ("part", NAMES["core"], size)
+        ("part", NAMES["gzip"], size)
     ]
     assert LOADING_S - 1 < connection.loading_until - time.monotonic() <= LOADING_S
     # Asked again meanwhile, and for what came damaged.
     told.clear()
-    connection.receive({"type": "need", "page": "", "blob": NAMES["core"], "parts": []}, [])
+    connection.receive({"type": "need", "page": "", "blob": NAMES["gzip"], "parts": []}, [])
     assert not told
-    connection.receive({"type": "need", "page": "", "blob": NAMES["core"], "parts": [0]}, [])
+    connection.receive({"type": "need", "page": "", "blob": NAMES["gzip"], "parts": [0]}, [])
     assert [one["part"] for one in told] == [0]
     told.clear()
     # Pages of an earlier kernel have names, and nobody else's blobs are for a loader.
     connection.loading_until = 0.0
-    connection.receive({"type": "need", "page": "p", "blob": NAMES["core"], "parts": []}, [])
+    connection.receive({"type": "need", "page": "p", "blob": NAMES["gzip"], "parts": []}, [])
     assert connection.loading_until == 0
     plan = viewer.network.plan.hash
     connection.receive({"type": "need", "page": "", "blob": plan, "parts": []}, [])
@@ -217,14 +214,14 @@ def test_two_viewers_of_a_cell_and_a_later_one_send_the_code_once(notebook: Note
     )
     shown(notebook.page)
     assert sorted(notebook.run("print(*sources, *sent)").text.split()) == sorted(
-        ["page", "page", *NAMES]
+        ["page", "page", "gzip"]
     )
     notebook.run(MAKE + "\nviewer.output\nviewer")
-    assert notebook.run("print(len(sent))").text == f"{len(NAMES)}\n"
+    assert notebook.run("print(len(sent))").text == "1\n"
 
 
 def open_everything(page: Page) -> None:
-    """Each view whose code is a room, in the last Viewer; none waits."""
+    """Views of the last Viewer, each at once."""
     view = page.locator(".nbglcnn").last
     view.scroll_into_view_if_needed()
     started = time.monotonic()
@@ -259,18 +256,15 @@ def test_a_kernel_that_dies_while_it_sends_code_is_said_and_the_next_one_brings_
     notebook.run(
         "import os, signal\n"
         "def dying(self, name, parts=(), send=Connection._send_blob):\n"
-        "    if known.get(name) == 'profile':\n"
+        "    if known.get(name) == 'gzip':\n"
         "        time.sleep(1); os.kill(os.getpid(), signal.SIGKILL)\n"
         "    send(self, name, parts)\n"
         "Connection._send_blob = dying"
     )
     notebook.start(MAKE + "\nviewer")
-    notebook.page.wait_for_selector(".nbglcnn[data-phase=restarted]")
+    notebook.page.wait_for_selector("text=Python is gone. Run the cell again.")
     notebook.page.locator(".jp-Dialog button").last.click()  # what JupyterLab says of it
     notebook.wait_revived()
-    view = notebook.page.locator(".nbglcnn").first
-    view.locator("[data-tab=profile]").click()
-    expect(view.locator("[data-room=profile]")).to_contain_text("Python is gone")
     notebook.run(IMPORTS)
     notebook.run(MAKE + "\nviewer")
-    expect(view.locator(".nbg-profile")).to_be_visible()
+    shown(notebook.page)

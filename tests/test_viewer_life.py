@@ -12,7 +12,7 @@ from equal import assert_equal
 from faults import settled
 from lab import Lab, Notebook, alone
 from nbglcnn.report import RTOL
-from nbglcnn.viewer.code import CORE, LOADER
+from nbglcnn.viewer.code import LOADER, WIDGET
 from viewer_models import IMPORTS, autoencoder, hooked, pictures
 
 HALF = RTOL["float16"]
@@ -71,7 +71,7 @@ def test_all_viewers_of_a_page_share_one_copy_of_the_front_end(notebook: Noteboo
     session.on("Debugger.scriptParsed", lambda script: modules.append(script["length"]))
     session.send("Debugger.enable")  # tells all that are there, and a page keeps every module
     session.detach()
-    assert modules.count(len(CORE.read_text("utf-8"))) == 1
+    assert modules.count(len(WIDGET.read_text("utf-8"))) == 1
     assert modules.count(len(LOADER.read_text("utf-8"))) >= 2
 
 

@@ -1,9 +1,10 @@
-// Code from Python: named by its content, once a page for all Viewers; in the loader and in the core alike.
+// Code from Python: named by its content, fetched once per page for all Viewers, and decompressed here.
 import { type Buffer, bytesOf } from "./buffers.ts";
 import type { Part } from "./messages.ts";
 
 /** Nothing was heard for this long: a piece is asked for again; the next time after twice as long, and so on. */
 const QUIET_MS = 1_000;
+const TYPE = "text/javascript";
 /** How often a page looks after what it waits for, and tells Python while parts are coming. */
 const BEAT_MS = 500;
 
@@ -23,18 +24,10 @@ interface Piece {
 export interface Line {
   /** Asks for these parts of a piece, for all when none are listed. */
   ask(name: string, parts: number[]): void;
-  /** When anything was heard of Python last, by performance.now(): while it talks, it is not asked. */
-  heard?(): number;
   /** Tells Python that this page is waiting, and that so many of the parts have come. */
   beat?(done: number, total: number): void;
   /** Asked for twice in vain, or damaged twice: words for people. The waiting goes on. */
   onTrouble(text: string): void;
-}
-
-export interface Patience {
-  /** Milliseconds in which it may come unasked. */
-  readonly unasked?: number;
-  readonly signal?: AbortSignal | undefined;
 }
 
 /** The page's pieces of code by name. */
@@ -63,9 +56,6 @@ function pieceOf(name: string): Piece {
 /** The module of a piece that is here whole. */
 export const moduleOf = (name: string): Promise<unknown> | undefined => pieces().get(name)?.module;
 
-/** Whether somebody in this page waits for a piece. */
-export const isExpected = (name: string): boolean => (pieces().get(name)?.wake.size ?? 0) > 0;
-
 /** Takes a part of a piece that somebody waits for; ignores any other. */
 export function takeCode({ blob, part, count, bytes }: Part, buffers: readonly Buffer[]): void {
   const piece = pieces().get(blob);
@@ -89,28 +79,42 @@ function complete(piece: Piece, name: string, bytes: number): void {
   // A name ends with its CRC-32: pages over plain http have no crypto.subtle.
   if (at === bytes && crc32(whole) === Number.parseInt(name.slice(-8), 16)) {
     piece.module = imported(name, whole);
+    piece.module.catch(() => undefined); // whoever waits for it gets the error
   } else {
     piece.damaged++;
     piece.heard = Number.NEGATIVE_INFINITY; // it may be asked for at once
   }
 }
 
-function imported(name: string, code: Uint8Array<ArrayBuffer>): Promise<unknown> {
-  const url = URL.createObjectURL(new Blob([code], { type: "text/javascript" }));
-  const module = import(url).finally(() => URL.revokeObjectURL(url));
-  module.catch(() => pieces().delete(name)); // the next Viewer tries again
-  return module;
+async function imported(name: string, code: Uint8Array<ArrayBuffer>): Promise<unknown> {
+  try {
+    const url = URL.createObjectURL(await script(code));
+    return await import(url).finally(() => URL.revokeObjectURL(url));
+  } catch (error) {
+    pieces().delete(name); // the next Viewer tries again
+    throw error;
+  }
+}
+
+/** Whether this page can decompress what Python sends; browsers from before 2023 cannot. */
+export const canDecompress = (): boolean => typeof DecompressionStream === "function";
+
+/** Code as a file for `import`: decompressed, where it begins as gzip does. */
+async function script(code: Uint8Array<ArrayBuffer>): Promise<Blob> {
+  const file = new Blob([code], { type: TYPE });
+  if (code[0] !== 0x1f || code[1] !== 0x8b) return file;
+  const plain = file.stream().pipeThrough(new DecompressionStream("gzip"));
+  return await new Response(plain, { headers: { "content-type": TYPE } }).blob();
 }
 
 /**
  * The module of a piece of code, whichever Viewer's line brings it; asks for it where no line has for a while.
  * Waits for good, as Python may be busy: until `signal` says that nobody wants it any more, and rejects then.
  */
-export async function codeOf(name: string, line: Line, patience: Patience = {}): Promise<unknown> {
-  const { unasked = 0, signal } = patience;
-  let due = performance.now() + unasked;
-  let wait = Math.max(QUIET_MS, unasked);
-  let tries = unasked > 0 ? 1 : 0; // Python's own counts
+export async function codeOf(name: string, line: Line, signal?: AbortSignal): Promise<unknown> {
+  let due = performance.now();
+  let wait = QUIET_MS;
+  let tries = 0;
   let damaged = 0;
   while (!signal?.aborted) {
     const piece = pieceOf(name);
@@ -121,8 +125,7 @@ export async function codeOf(name: string, line: Line, patience: Patience = {}):
       if (damaged === 1) due = now;
       else line.onTrouble("It arrived damaged, twice.");
     }
-    const talking = (line.heard?.() ?? Number.NEGATIVE_INFINITY) + unasked;
-    if (now >= Math.max(due, piece.heard + QUIET_MS, damaged > 0 ? 0 : talking)) {
+    if (now >= Math.max(due, piece.heard + QUIET_MS)) {
       if (tries > 1) line.onTrouble("Python has not sent it yet: it is busy, or gone.");
       line.ask(name, wantedOf(piece));
       tries++;

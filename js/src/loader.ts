@@ -1,7 +1,7 @@
 // What anywidget imports for each Viewer: it asks Python for the Viewer's code, which a page needs once.
 import type { AnyModel, InitializeProps, RenderProps } from "@anywidget/types";
 import type { Buffer } from "./buffers.ts";
-import { codeOf, moduleOf, takeCode } from "./code.ts";
+import { canDecompress, codeOf, moduleOf, takeCode } from "./code.ts";
 import type { FromPage, Part } from "./messages.ts";
 import { SNAPSHOT_ALT, SNAPSHOT_CAPTION } from "./snapshot.ts";
 import type createWidget from "./widget.ts";
@@ -10,7 +10,7 @@ import type createWidget from "./widget.ts";
  * Hosts import the text of `_esm` anew for each model, a page never lets go of a module, and a saved notebook
  * may hold every trait. So the code itself is neither: it comes in the messages that bring weights.
  */
-type Core = { readonly default: typeof createWidget };
+type Code = { readonly default: typeof createWidget };
 type Widget = ReturnType<typeof createWidget>;
 
 /** A page that shows only this has no name yet; Python counts its words as a sign of life. */
@@ -18,16 +18,17 @@ const PAGE = "";
 /** Before this nobody reads what is going on. */
 const PATIENCE_MS = 1_000;
 
-/** The core's module; `say` is told why it takes so long, "" when it is here. */
+/** The module `widget.js`; calls `say` with why it takes so long, and with "" when it is here. */
 async function load(
   model: AnyModel,
   closed: AbortSignal,
   say: (text: string) => void,
-): Promise<Core> {
-  const { core } = model.get("_code") as { core: string };
-  const here = moduleOf(core);
+): Promise<Code> {
+  const names = model.get("_code") as { readonly gzip: string; readonly plain: string };
+  const name = canDecompress() ? names.gzip : names.plain;
+  const here = moduleOf(name);
   // Functions that are never called take next to no memory, and a page keeps them for each Viewer that it had.
-  if (here !== undefined) return (await here) as Core;
+  if (here !== undefined) return (await here) as Code;
   const send = (message: FromPage): void => model.send(message);
   const hear = (content: unknown, buffers: readonly Buffer[]): void => {
     const { type } = content as { type?: unknown };
@@ -43,7 +44,7 @@ async function load(
       onTrouble: (text: string) =>
         say(`The Viewer’s code is not here. ${text} Run the cell again if nothing comes.`),
     };
-    return (await codeOf(core, line, { signal: closed })) as Core;
+    return (await codeOf(name, line, closed)) as Code;
   } finally {
     clearTimeout(late);
     model.off("msg:custom", hear);
@@ -97,10 +98,10 @@ export default () => {
       const gone = (): void => closing.abort(); // the kernel: nothing will come
       model.on("comm_live_update", gone);
       load(model, closing.signal, say).then(
-        (core) => {
+        (code) => {
           model.off("comm_live_update", gone);
           if (closing.signal.aborted) return;
-          widget = core.default();
+          widget = code.default();
           dispose = widget.initialize({ model, signal: closing.signal } as InitializeProps);
           for (const show of views) show();
         },

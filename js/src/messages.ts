@@ -13,7 +13,6 @@ export const SIGNED = {"light": "#6b2b00 #c0560c #f09a4a #fbd9b3 #ffffff #c3ddf3
 export const CLASS_COLORS = "#8c8c8c #1f77b4 #e8720c #2ca02c #d62728 #8c6bb1 #7f5539 #17becf #bcbd22 #3f3fbf #00806a #ffb84d #8fce5a #5aa9e6 #b5562b #5c6f7b #d8c99b #c06a6a #4d8f3a #2f4b7c";
 export const COLOR_RANGES = ["channel", "layer", "fixed"] as const;
 export const VIEWS = ["network", "maps", "filters", "explain", "bend", "train", "teach", "profile", "compare"] as const;
-export const ROOMS = ["bending", "scores", "tooltip", "kinds", "graph", "layer", "filters", "explain", "fields", "resampling", "attention", "trail", "operands", "bend", "overlay", "sources", "manipulate", "latent", "training", "train", "teach", "profile", "compare", "screen", "keep", "help"] as const;
 export const MAX_COMPARED = 4;
 export const MOST_STEPS = 50;
 export const ONE_STEP_MS = 1000;

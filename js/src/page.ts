@@ -1,10 +1,8 @@
 // The entry of an exported page: the Viewer of the network that the page holds, without Python.
-import { rooms } from "core:rooms";
 import { type Page, PageClient } from "./page/client.ts";
 import { exportedOf, takeContents } from "./page/contents.ts";
 import { startLesson } from "./page/lesson.ts";
 import { mount } from "./views/app.tsx";
-import { openRoom } from "./views/rooms.tsx";
 
 declare global {
   interface Window {
@@ -16,7 +14,6 @@ declare global {
 async function open(): Promise<Page> {
   const place = document.getElementById("nbglcnn-viewer");
   if (place === null) throw new Error("this page has no place for its Viewer");
-  for (const { name, room } of rooms) openRoom(name, room);
   const exported = exportedOf();
   const client = new PageClient(exported);
   mount(place, client.state);

@@ -6,10 +6,9 @@
 //   const same = await session.run(document.querySelector("canvas"));
 import { type Arrays, type Given, isPicture, namedInputs, onlyOrAll } from "./arrays.ts";
 import { type GlDevice, openDevice } from "./gl/device.ts";
-import { Feeding, sizeOf, unseen } from "./gl/feeding.ts";
+import { sizeOf, unseen } from "./gl/feeding.ts";
 import { parsePlan } from "./gl/format.ts";
 import { needed } from "./gl/needed.ts";
-import { offerFeeding } from "./gl/offers.ts";
 import { readValue } from "./gl/reads.ts";
 import { Runner } from "./gl/runner.ts";
 import { Sections } from "./gl/sections.ts";
@@ -18,8 +17,6 @@ import type { Device, Precision, Progress } from "./gl/types.ts";
 export type { Arrays, Given } from "./arrays.ts";
 export * from "./gl/types.ts";
 export { openDevice };
-
-offerFeeding(Feeding);
 
 export interface LoadedPlan {
   /** Shapes of inputs and outputs by name, in order; arrays are row-major. */

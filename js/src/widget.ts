@@ -1,6 +1,4 @@
 // The entry in a notebook, behind the loader: `initialize` is called once per Viewer, `render` once per view of it.
-
-import { modules } from "core:modules";
 import type { AnyModel, InitializeProps, RenderProps } from "@anywidget/types";
 import { batch, effect, type Signal } from "@preact/signals";
 import { CommClient } from "./comm/client.ts";
@@ -13,7 +11,6 @@ import type { TrainingRecord } from "./training.ts";
 import { selectionOf, turn, viewOf } from "./turning.ts";
 import { at } from "./unknown.ts";
 import { mount } from "./views/app.tsx";
-import { openRoom, type RoomExports, type RoomName } from "./views/rooms.tsx";
 
 /** What one model needs of this module, which all Viewers of a page share. */
 export default function createWidget() {
@@ -44,18 +41,6 @@ export default function createWidget() {
   };
 }
 
-/** A room is a function of the core's modules; this page has each once. */
-const entered = new Set<string>();
-function enter(name: string, room: unknown): void {
-  if (entered.has(name)) return;
-  entered.add(name);
-  const { default: make } = room as { default(take: (file: string) => unknown): RoomExports };
-  openRoom(
-    name as RoomName,
-    make((file) => modules[file]),
-  );
-}
-
 interface History {
   readonly past: readonly Moment[];
   readonly future: readonly Moment[];
@@ -70,7 +55,7 @@ interface Opened {
 
 function open(model: AnyModel): Opened {
   // First of all: Python waits for its hello.
-  const client = new CommClient(model, enter);
+  const client = new CommClient(model);
   const { state } = client;
   let seen = "";
   let telling = false;

@@ -4,14 +4,7 @@ import { createEngine } from "../src/engine/engine.ts";
 import { pageStore } from "../src/engine/store.ts";
 import type { Content, Engine } from "../src/engine/types.ts";
 import type { GlDevice } from "../src/gl/device.ts";
-import { offerEdits } from "../src/gl/editing.ts";
-import { Edits } from "../src/gl/edits.ts";
-import { Feeding } from "../src/gl/feeding.ts";
-import { offerFeeding } from "../src/gl/offers.ts";
 import type { DrawJob, Session } from "../src/gl/types.ts";
-
-offerEdits(Edits);
-offerFeeding(Feeding);
 
 const store = pageStore();
 const told: string[] = [];

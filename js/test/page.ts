@@ -4,24 +4,13 @@ import type { Edit } from "../src/edits.ts";
 import { bendProgram, blocksOf, numbersOfEdit } from "../src/gl/bending.ts";
 import { beforeKey, differenceKey, stageKey, withoutKey } from "../src/gl/derived.ts";
 import { type GlDevice, openDevice } from "../src/gl/device.ts";
-import { offerEdits } from "../src/gl/editing.ts";
-import { Edits } from "../src/gl/edits.ts";
-import { Feeding } from "../src/gl/feeding.ts";
 import { parsePlan } from "../src/gl/format.ts";
-import { offerFeeding, offerProfile, offerScores } from "../src/gl/offers.ts";
 import { probe } from "../src/gl/probe.ts";
-import { profile } from "../src/gl/profile.ts";
-import { Scores } from "../src/gl/scores.ts";
 import { createSession } from "../src/gl/session.ts";
 import type { Delivery, DrawJob, Progress, Session } from "../src/gl/types.ts";
 import type { Value } from "../src/plan.ts";
 import { load } from "../src/runtime.ts";
 import { PLAIN_EDIT } from "./plain_edit.ts";
-
-offerEdits(Edits);
-offerFeeding(Feeding);
-offerProfile(profile);
-offerScores(Scores);
 
 let device: GlDevice | undefined;
 const sessions: Session[] = [];

@@ -1,8 +1,6 @@
 // What tests/test_page_sweep.py calls: a session's whole life with one fault at the n-th call of WebGL.
 import { type GlDevice, openDevice } from "../src/gl/device.ts";
-import { Feeding } from "../src/gl/feeding.ts";
 import { parsePlan } from "../src/gl/format.ts";
-import { offerFeeding } from "../src/gl/offers.ts";
 import { createSession } from "../src/gl/session.ts";
 import { DeviceUnavailable, type Session } from "../src/gl/types.ts";
 
@@ -20,8 +18,6 @@ interface Found {
   readonly alive: number;
   readonly unhandled: readonly string[];
 }
-
-offerFeeding(Feeding);
 
 interface Given {
   readonly plan: ArrayBuffer;

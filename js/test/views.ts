@@ -1,6 +1,6 @@
 // What tests/test_views.py calls in a browser: the views over a real session.
 import { effect, signal } from "@preact/signals";
-import { createElement, Fragment } from "preact";
+import { createElement, Fragment, options } from "preact";
 import type { Edit } from "../src/edits.ts";
 import { pageStore } from "../src/engine/store.ts";
 import { beforeKey } from "../src/gl/derived.ts";
@@ -8,75 +8,31 @@ import { openDevice } from "../src/gl/device.ts";
 import { parsePlan } from "../src/gl/format.ts";
 import { createSession } from "../src/gl/session.ts";
 import type { Device, DrawJob, Session } from "../src/gl/types.ts";
-import { attachSources } from "../src/sources/offer.ts";
+import { runSources } from "../src/sources/run.ts";
 import { createState } from "../src/state.ts";
 import { says } from "../src/status.ts";
 import { mount } from "../src/views/app.tsx";
-import * as attention from "../src/views/attention/room.ts";
-import * as bend from "../src/views/bend/room.ts";
-import * as bending from "../src/views/bending/room.ts";
-import * as compare from "../src/views/compare/room.ts";
+import { Everywhere } from "../src/views/bend/everywhere.tsx";
 import { useViews } from "../src/views/context.ts";
-import * as explain from "../src/views/explain/room.ts";
-import * as fields from "../src/views/fields/room.ts";
-import * as filters from "../src/views/filters/room.ts";
-import * as graph from "../src/views/graph/room.ts";
-import * as help from "../src/views/help/room.ts";
-import * as keep from "../src/views/keep/room.ts";
-import * as kinds from "../src/views/kinds/room.ts";
-import * as latent from "../src/views/latent/room.ts";
-import * as layer from "../src/views/layer/room.ts";
-import * as manipulate from "../src/views/manipulate/room.ts";
-import * as operands from "../src/views/operands/room.ts";
-import * as overlay from "../src/views/overlay/room.ts";
-import * as profile from "../src/views/profile/room.ts";
-import * as resampling from "../src/views/resampling/room.ts";
-import { openRoom } from "../src/views/rooms.tsx";
-import * as scores from "../src/views/scores/room.ts";
-import * as screen from "../src/views/screen/room.ts";
-import * as sources from "../src/views/sources/room.ts";
-import * as tooltip from "../src/views/tooltip/room.ts";
-import * as trail from "../src/views/trail/room.ts";
-import * as train from "../src/views/train/room.ts";
+import { Manipulations } from "../src/views/manipulate/view.tsx";
 import { rest, watch } from "./rest.ts";
 
 watch();
 
-openRoom("graph", graph);
-openRoom("manipulate", manipulate);
 /** The key of the input whose manipulations stand below the network, as in the drawer; "" for none. */
 const manipulated = signal("");
-const Everywhere = () => {
+function WithManipulations() {
   const network = useViews().network.value;
   const input = manipulated.value;
-  const own = createElement(bend.Everywhere, {});
-  if (network === null) return own;
-  const manipulations = input !== "" && createElement(manipulate.Manipulations, { network, input });
-  return createElement(Fragment, {}, [own, manipulations]);
+  const own = Everywhere();
+  if (network === null || input === "") return own;
+  return createElement(Fragment, {}, [own, createElement(Manipulations, { network, input })]);
+}
+const { vnode } = options;
+options.vnode = (made) => {
+  if (made.type === Everywhere) made.type = WithManipulations;
+  vnode?.(made);
 };
-const withManipulations = { ...bend, Everywhere };
-openRoom("bend", withManipulations);
-openRoom("latent", latent);
-openRoom("bending", bending);
-openRoom("filters", filters);
-openRoom("explain", explain);
-openRoom("fields", fields);
-openRoom("resampling", resampling);
-openRoom("attention", attention);
-openRoom("compare", compare);
-openRoom("profile", profile);
-openRoom("train", train);
-openRoom("kinds", kinds);
-openRoom("overlay", overlay);
-openRoom("trail", trail);
-openRoom("screen", screen);
-openRoom("scores", scores);
-openRoom("operands", operands);
-openRoom("keep", keep);
-openRoom("sources", sources);
-openRoom("layer", layer);
-openRoom("tooltip", tooltip);
-openRoom("help", help);
 const state = createState();
 const calls = { drawn: [] as string[], batches: 0, runs: 0, asked: 0, answered: 0 };
 /** Arrays that edits inject, by their hash. */
@@ -211,7 +167,7 @@ function feeds(): () => void {
     drop: (name) => fed.dropped.push(name),
     tell: (still) => fed.told.push(still),
   };
-  return attachSources(state);
+  return runSources(state);
 }
 
 /** A blob from base64. */

@@ -43,7 +43,6 @@ DEFLATED = 0.9  # of their bytes, at most: what saves less is left as it is
 SNAPSHOT_SHARE = 0.006  # of the page's bytes, at most
 PAGE = Path(__file__).with_name("page.html")
 SCRIPT = code.STATIC / "page.js"
-TRAINING_SCRIPT = code.STATIC / "page_training.js"  # the same with what trains and teaches
 # Nothing is loaded and nothing sent; the page's one script runs, and none that a name could bring.
 POLICY = (
     "default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
@@ -164,8 +163,7 @@ def page(
     views = [_view(step, number, plan, **there) for number, step in enumerate(steps, 1)]
     if taught is None and shown["view"]["name"] == "teach":
         shown["view"] = FIRST_VIEW
-    file = TRAINING_SCRIPT if trains or taught else SCRIPT
-    script = file.read_text("utf-8").strip()
+    script = SCRIPT.read_text("utf-8").strip()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     used = sorted({edit.array for edit in network.edits if edit.array})
     arrays = [*network.uploads(), *(network.injected[name] for name in used)]

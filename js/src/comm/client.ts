@@ -2,7 +2,6 @@
 import type { AnyModel } from "@anywidget/types";
 import { effect } from "@preact/signals";
 import { type Buffer, bytesOf } from "../buffers.ts";
-import { takeCode } from "../code.ts";
 import type { Edit } from "../edits.ts";
 import { Checks } from "../engine/checks.ts";
 import { createEngine } from "../engine/engine.ts";
@@ -10,9 +9,7 @@ import { type Apart, apartIn, sampled } from "../engine/samples.ts";
 import { pageStore } from "../engine/store.ts";
 import type { Content, Engine } from "../engine/types.ts";
 import { beforeKey } from "../gl/derived.ts";
-import { missEdits } from "../gl/editing.ts";
 import { joined } from "../gl/numbers.ts";
-import { missFeeding } from "../gl/offers.ts";
 import type { Progress as EngineProgress, Patch } from "../gl/types.ts";
 import {
   CHUNK,
@@ -27,17 +24,16 @@ import {
   type State,
   type Verified,
 } from "../messages.ts";
-import { attachSources } from "../sources/offer.ts";
+import { runSources } from "../sources/run.ts";
 import { said } from "../state/edits.ts";
 import { createState, type Parity, type ViewerState } from "../state.ts";
 import { says } from "../status.ts";
-import { attachTraining } from "../training/offer.ts";
+import { runTraining } from "../training/run.ts";
 import { Answers } from "./answers.ts";
 import { Arrivals } from "./arrivals.ts";
 import { CommFeeder } from "./feeder.ts";
 import { watchKernel } from "./host.ts";
 import { Reports } from "./reports.ts";
-import { Rooms } from "./rooms.ts";
 import { keepSnapshots } from "./snapshots.ts";
 import { CommTrainer } from "./trainer.ts";
 import { decode, macrotask, patchesOf, textsOf, warnOnce } from "./wire.ts";
@@ -63,7 +59,6 @@ export class CommClient {
   private readonly store = pageStore();
   private readonly arrivals: Arrivals;
   private readonly answers: Answers;
-  private readonly rooms: Rooms;
   private readonly feeder: CommFeeder;
   /** Of which source each question is. */
   private readonly times = new WeakMap<Read, number>();
@@ -95,10 +90,8 @@ export class CommClient {
   private working = false;
   private again = false;
   private compilingSince = 0;
-  private lastHeard = 0;
 
-  /** `onRoom` is given the module of a room, by its name. */
-  constructor(model: AnyModel, onRoom: (name: string, module: unknown) => void) {
+  constructor(model: AnyModel) {
     this.model = model;
     const { page } = this;
     this.engine = createEngine({
@@ -118,7 +111,7 @@ export class CommClient {
     });
     this.state = createState(this.engine.signals);
     this.reports = new Reports(model, page, this.engine, this.state, {
-      have: () => [...this.arrivals.have, ...this.rooms.have],
+      have: () => this.arrivals.have,
       onGone: () => this.disconnect(),
     });
     this.arrivals = new Arrivals(this.store, {
@@ -135,19 +128,6 @@ export class CommClient {
       onScreen: () => {
         const [screen] = this.state.screens;
         return screen?.() ?? Promise.reject(new Error("no view of it is open in this page"));
-      },
-    });
-    this.rooms = new Rooms(model.get("_code"), {
-      ask: (blob, parts) => this.reports.send({ type: "need", page, blob, parts }),
-      // Before the first State Python is busy with something else, and sends all when it is not.
-      heard: () => (this.wanted === undefined ? performance.now() : this.lastHeard),
-      onRoom,
-      onTrouble: (text) => {
-        this.state.roomTrouble.value = text;
-      },
-      onMissing: (name, text) => {
-        if (name === "bending") missEdits(text);
-        if (name === "sources") missFeeding(text);
       },
     });
     this.checks = new Checks(this.engine, {
@@ -176,8 +156,8 @@ export class CommClient {
     );
     this.listen("comm_live_update", () => this.disconnect());
     this.undo.push(
-      attachSources(this.state),
-      attachTraining(this.state),
+      runSources(this.state),
+      runTraining(this.state),
       this.feeder.end,
       () => this.checks.dispose(),
       keepSnapshots(model),
@@ -231,7 +211,6 @@ export class CommClient {
     this.feeder.silence();
     this.answers.clear();
     this.arrivals.stop();
-    this.rooms.stop();
     this.engine.dispose();
     this.arrivals.release();
     if (this.state.snapshot.value !== null) URL.revokeObjectURL(this.state.snapshot.value);
@@ -252,7 +231,6 @@ export class CommClient {
     this.reports.silence();
     this.feeder.silence();
     this.arrivals.stop();
-    this.rooms.stop();
     this.answers.clear();
     this.sayDisconnected();
     void this.work();
@@ -287,7 +265,6 @@ export class CommClient {
   private receive(content: unknown, buffers: readonly Buffer[]): void {
     const message = decode(content);
     if (message === undefined || this.closed) return;
-    this.lastHeard = performance.now();
     (this.takes[message.type] as Taker)(message, buffers);
   }
 
@@ -297,7 +274,6 @@ export class CommClient {
     mirrored: (message, buffers) => this.mirror(message, buffers),
     part: (message, buffers) => {
       this.arrivals.take(message, buffers);
-      takeCode(message, buffers);
       this.feeder.blobs.take(message, buffers);
     },
     read: (message) => this.queue(message),

@@ -16,7 +16,7 @@ const HELLO_MS = 1_000;
 const POINTED_MS = 100;
 
 export interface ReportEvents {
-  /** Blobs and code that are here already. */
+  /** Blobs that are here already. */
   have(): string[];
   /** Python could not be reached. */
   onGone(): void;

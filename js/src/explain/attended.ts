@@ -2,9 +2,9 @@
 import type { Layer } from "../plan.ts";
 import type { Attention } from "./attention.ts";
 import type { Tensors } from "./chain.ts";
-import type { dense, Products } from "./products.ts";
-import type { readOf } from "./read.ts";
-import type { Share, softmax } from "./softmax.ts";
+import { dense, type Products } from "./products.ts";
+import { readOf } from "./read.ts";
+import { type Share, softmax } from "./softmax.ts";
 
 /** One pair of tokens, and one feature of the result. */
 export interface Pair {
@@ -42,13 +42,6 @@ export function pairOf(
   return { ...place, key: Math.max(0, key), feature, keys, features };
 }
 
-/** Explain's own, of which this room has no copy. */
-export interface Arithmetic {
-  readonly dense: typeof dense;
-  readonly softmax: typeof softmax;
-  readonly readOf: typeof readOf;
-}
-
 /** What is multiplied and added for a pair; null where the shapes are others. */
 export interface Attended {
   readonly score: Products;
@@ -56,12 +49,7 @@ export interface Attended {
   readonly mix: Products;
 }
 
-export function attended(
-  { dense, softmax, readOf }: Arithmetic,
-  attention: Attention,
-  tensors: Tensors,
-  pair: Pair,
-): Attended | null {
+export function attended(attention: Attention, tensors: Tensors, pair: Pair): Attended | null {
   const { scores, share, mix } = attention;
   const product = (layer: Layer, index: number): Products | null => {
     const [a, b] = layer.operands.map((operand) => readOf(operand, tensors));

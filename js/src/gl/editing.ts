@@ -1,8 +1,7 @@
-// What a runner asks of its edits, and what it has without any. Their own code may come later than the first picture.
+// What a runner asks of its edits, and what it has without any: runtime.js runs networks without the code of edits.
 import type { Pass, PlanHeader, Value } from "../plan.ts";
 import { splitKey } from "./derived.ts";
 import type { Edits } from "./edits.ts";
-import { later } from "./later.ts";
 import type { PlanObjects } from "./objects.ts";
 import type { Sections } from "./sections.ts";
 
@@ -61,9 +60,3 @@ export class Unedited implements Editing {
 }
 
 export type MakeEdits = new (...given: ConstructorParameters<typeof Edits>) => Edits;
-
-export const {
-  offered,
-  offer: offerEdits,
-  miss: missEdits,
-} = later<MakeEdits>("bends cannot be run");

@@ -2,7 +2,7 @@
 import type { Input } from "../plan.ts";
 import type { GlDevice } from "./device.ts";
 import { fitted, sidesOf, type Taps, tapsOf } from "./fitting.ts";
-import { noPictures } from "./offers.ts";
+import { noPictures } from "./messages.ts";
 import { freeSurface, makeSurface, type Surface } from "./passes.ts";
 import pictureInput from "./picture_input.glsl";
 import type { Linked, Source } from "./programs.ts";

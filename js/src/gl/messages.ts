@@ -1,4 +1,5 @@
 // What to say when a shader is refused or a name is not known.
+import { PlanError } from "./types.ts";
 
 /** The compiler's words with the numbered source lines they speak of. */
 export function shaderMessage(name: string, log: string, source: string): string {
@@ -24,3 +25,6 @@ export function listed(names: readonly string[], most = 8): string {
   const last = shown.pop();
   return last === undefined ? "none" : shown.length > 0 ? `${shown.join(", ")} and ${last}` : last;
 }
+
+export const noPictures = (key: string): PlanError =>
+  new PlanError(`input ${JSON.stringify(key)} takes no pictures`);

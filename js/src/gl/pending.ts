@@ -2,10 +2,9 @@
 import type { Input, PlanHeader, Weight } from "../plan.ts";
 import { elements } from "./check.ts";
 import type { Feed, Feeding } from "./feeding.ts";
-import { listed } from "./messages.ts";
+import { listed, noPictures } from "./messages.ts";
 import { needed } from "./needed.ts";
 import type { PlanObjects, Weights } from "./objects.ts";
-import { noPictures } from "./offers.ts";
 import type { Draw } from "./schedule.ts";
 import { type Patch, PlanError } from "./types.ts";
 

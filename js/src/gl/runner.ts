@@ -4,13 +4,12 @@ import { Carries } from "./carries.ts";
 import { checkPlan } from "./check.ts";
 import { Clock, whenDone } from "./clock.ts";
 import type { GlDevice } from "./device.ts";
-import { type Editing, offered, Unedited } from "./editing.ts";
+import { type Editing, type MakeEdits, Unedited } from "./editing.ts";
 import type { Edits } from "./edits.ts";
 import { Expected } from "./expected.ts";
-import type { Feeding } from "./feeding.ts";
+import { Feeding } from "./feeding.ts";
 import { listed } from "./messages.ts";
 import { PlanObjects } from "./objects.ts";
-import { offeredFeeding } from "./offers.ts";
 import { Pending } from "./pending.ts";
 import { cut, FLUENT, predict, URGENT } from "./schedule.ts";
 import { Sections } from "./sections.ts";
@@ -62,7 +61,7 @@ export class Runner {
   /** Called when the objects are made anew, before they run again. */
   onRebuilt: () => Promise<void> = async () => undefined;
   readonly device: GlDevice;
-  /** Those of a network that is edited, once their code is here. */
+  /** Those of a network that is edited. */
   edited: Edits | undefined;
   private readonly uniforms: Uint8Array;
   private readonly pending: Pending;
@@ -208,9 +207,8 @@ export class Runner {
     return this.edited ?? this.unedited;
   }
 
-  /** Edits to change: waits for their code. */
-  async editing(): Promise<Edits> {
-    const Made = await offered();
+  /** Edits to change. The caller passes their class, so that runtime.js has no code of edits. */
+  editing(Made: MakeEdits): Edits {
     if (this.closed) throw new SessionClosed("this session was closed");
     const changed = () => {
       this.pending.version += 1;
@@ -220,9 +218,8 @@ export class Runner {
   }
 
   private async prepareFeeding(): Promise<void> {
-    const Made = await offeredFeeding();
     this.ready();
-    this.feeding ??= new Made(this.device);
+    this.feeding ??= new Feeding(this.device);
     await this.feeding.prepare();
   }
 

@@ -6,16 +6,17 @@ import { clippedBy, clippingEdges } from "./clipping.ts";
 import { calm, finished, whenDone } from "./clock.ts";
 import type { GlDevice } from "./device.ts";
 import { Display } from "./display.ts";
-import type { Edits } from "./edits.ts";
+import { Edits } from "./edits.ts";
 import { counter } from "./histogram.ts";
 import { COUNTING, REDUCING, RESHAPED_COUNTING, RESHAPED_REDUCING } from "./kernels.ts";
 import { isReshaped } from "./numbers.ts";
-import { type MakeScores, offeredProfile, scoresHere } from "./offers.ts";
 import { OwnPrograms } from "./own.ts";
+import { profile } from "./profile.ts";
 import { numbersOf, type Place, Ranges } from "./ranges.ts";
 import { readValue, sampleValue } from "./reads.ts";
 import { Runner } from "./runner.ts";
 import { Turns } from "./schedule.ts";
+import { Scores } from "./scores.ts";
 import { type Reduced, reducer } from "./statistics.ts";
 import { channelSummary, summary } from "./summary.ts";
 import { time } from "./time.ts";
@@ -71,12 +72,11 @@ export async function createSession(
   let delivery: Delivery = device.capabilities.software ? "readback" : "canvas";
   let rangePace: RangePace = "exact";
   let pictures: Pictures | undefined;
-  let scores: InstanceType<MakeScores> | undefined;
+  let scores: Scores | undefined;
 
-  /** What picks scores out, once that code is here. */
+  /** What picks scores out, while the session is open. */
   function picking(): typeof scores {
-    const Made = scoresHere();
-    if (Made !== undefined && !disposed) scores ??= new Made(device, runner);
+    if (!disposed) scores ??= new Scores(device, runner);
     return scores;
   }
 
@@ -162,7 +162,7 @@ export async function createSession(
   }
 
   async function editing<T>(work: (edits: Edits) => Promise<T>): Promise<T> {
-    return work(runner.edited ?? (await runner.editing()));
+    return work(runner.edited ?? runner.editing(Edits));
   }
 
   /** Asks edits to keep what follows from values, and brings it up to date. */
@@ -309,7 +309,7 @@ export async function createSession(
     set delivery(way) {
       delivery = way;
     },
-    profile: async (...given) => (await offeredProfile())(runner, ...given),
+    profile: (...given) => profile(runner, ...given),
     async statistics(key, image = 0) {
       const value = runner.find(key);
       const [sequence, channels] = await reduced(value, image);

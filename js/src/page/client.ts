@@ -17,12 +17,12 @@ import { type Picture, PlanError, type Progress } from "../gl/types.ts";
 import { COLOR_RANGES, COLORMAPS, type Exported, VIEWS } from "../messages.ts";
 import type { Input, PlanHeader } from "../plan.ts";
 import type { Source } from "../source.ts";
-import { attachSources } from "../sources/offer.ts";
+import { runSources } from "../sources/run.ts";
 import { change, said } from "../state/edits.ts";
 import { createState, type ViewerState } from "../state.ts";
 import { says } from "../status.ts";
 import type { TeachingRecord } from "../teaching.ts";
-import { attachTraining } from "../training/offer.ts";
+import { runTraining } from "../training/run.ts";
 import { selectionOf, turn, viewOf } from "../turning.ts";
 import type { Contents } from "./contents.ts";
 import { judged, stretchesOf } from "./samples.ts";
@@ -134,9 +134,9 @@ export class PageClient {
         tell: () => undefined,
       };
     }
-    attachSources(state);
+    runSources(state);
     this.training = new OwnTraining(state, this.engine, exported, (name) => this.blob(name));
-    attachTraining(state);
+    runTraining(state);
   }
 
   get keys(): readonly string[] {

@@ -8,7 +8,6 @@ import { drawing } from "./drawing.ts";
 import { images } from "./images.ts";
 import { latent } from "./latent.ts";
 import { noise } from "./noise.ts";
-import type { RunSources } from "./offer.ts";
 import { picture } from "./picture.ts";
 import type { Open, Place, Running } from "./place.ts";
 import { isStill } from "./records.ts";
@@ -61,7 +60,8 @@ function nameOf(source: Source, feeder: Feeder, input: Input | undefined): strin
   return JSON.stringify([...own, isElsewhere(source, feeder), input?.shape ?? null]);
 }
 
-export const runSources: RunSources = (state) => {
+/** Follows `state.source` and feeds by `state.feeder`; returns what ends that. */
+export const runSources = (state: ViewerState): (() => void) => {
   let now: Run | undefined;
   const end = (): void => {
     now?.dispose();

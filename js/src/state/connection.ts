@@ -25,8 +25,6 @@ export interface ConnectionState {
   readonly connected: Signal<boolean>;
   /** URL of a snapshot from Python, for a page that cannot draw. */
   readonly snapshot: Signal<string | null>;
-  /** Why views whose code comes later are not here, "" while that is on its way. */
-  readonly roomTrouble: Signal<string>;
   /** Each view's way to a picture of itself, a PNG; it rejects where that cannot be had. */
   readonly screens: Set<() => Promise<Uint8Array<ArrayBuffer>>>;
   /** The tallest the viewer may get, in CSS pixels; its content scrolls then. */
@@ -40,7 +38,6 @@ export const connectionState = (): ConnectionState => ({
   setPrecision: signal(null),
   connected: signal(true),
   snapshot: signal(null),
-  roomTrouble: signal(""),
   screens: new Set(),
   height: signal(null),
 });

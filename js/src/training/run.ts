@@ -10,7 +10,6 @@ import { History } from "./history.ts";
 import { Line } from "./line.ts";
 import { Loop } from "./loop.ts";
 import { Mirroring } from "./mirroring.ts";
-import type { RunTraining } from "./offer.ts";
 import { NOTHING_FAILED } from "./steps.ts";
 
 interface Running {
@@ -22,7 +21,8 @@ interface Running {
   close(): void;
 }
 
-export const runTraining: RunTraining = (state) => {
+/** Follows `state.training` and trains by `state.trainer`; returns what ends that. */
+export const runTraining = (state: ViewerState): (() => void) => {
   let now: Running | undefined;
   /** The training that begins again as soon as Python gives the weights of the beginning. */
   let awaited = "";

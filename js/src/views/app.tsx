@@ -1,4 +1,5 @@
 // The shell: bar, content, message and status line, mounted into one element.
+
 import { computed, effect, signal } from "@preact/signals";
 import { render } from "preact";
 import { originalOf } from "../gl/derived.ts";
@@ -6,9 +7,8 @@ import { namesOf } from "../network/classes.ts";
 import { networkOf } from "../network/network.ts";
 import type { ViewerState } from "../state.ts";
 import { Bar } from "./bar.tsx";
-import { Bends } from "./bent.tsx";
+import { Everywhere } from "./bend/everywhere.tsx";
 import { type Hover, type Note, useViews, type Views, ViewsContext } from "./context.ts";
-import { Fed } from "./fed.tsx";
 import { Keys } from "./help.tsx";
 import { listenToKeys } from "./keys.ts";
 import { px } from "./layout.ts";
@@ -16,13 +16,14 @@ import { createMeasures } from "./measures.ts";
 import { createPainter } from "./painter.ts";
 import { zoomOf } from "./present.tsx";
 import { costsOf } from "./profile/costs.ts";
-import { roomOf, roomStyles } from "./rooms.tsx";
-import type * as screens from "./screen/room.ts";
+import { pictureOf } from "./screen/picture.ts";
+import { watchPresenting } from "./screen/present.ts";
+import { Drawer } from "./sources/drawer.tsx";
 import { Message, StatusLine } from "./status.tsx";
 import { style } from "./style.ts";
 import { shownTab } from "./tabs.tsx";
 import { watchRatio, watchSizes, watchTheme } from "./theme.ts";
-import type * as tooltips from "./tooltip/room.ts";
+import { Tooltip } from "./tooltip/tooltip.tsx";
 
 /** Shows a viewer in `el`; the returned function takes it away with all its listeners. */
 export function mount(el: HTMLElement, state: ViewerState): () => void {
@@ -30,9 +31,7 @@ export function mount(el: HTMLElement, state: ViewerState): () => void {
   root.className = "nbglcnn";
   root.tabIndex = -1; // takes the focus when the element that had it is gone
   const sheet = document.createElement("style");
-  const stopStyles = effect(() => {
-    sheet.textContent = `${style}\n${roomStyles.value}`;
-  });
+  sheet.textContent = style;
   el.append(sheet, root);
   el.classList.add("nbg-place");
 
@@ -78,14 +77,11 @@ export function mount(el: HTMLElement, state: ViewerState): () => void {
   };
   const stopKeys = listenToKeys(views);
   const screen = async () => {
-    const room = roomOf<typeof screens>("screen");
-    if (room === undefined) throw new Error("its code has not come yet");
     await painter.all();
-    return room.pictureOf(root, sheet.textContent ?? "");
+    return pictureOf(root, style);
   };
   state.screens.add(screen);
-  const watchPresenting = computed(() => roomOf<typeof screens>("screen")?.watchPresenting);
-  const stopPresenting = effect(() => watchPresenting.value?.(views, el));
+  const stopPresenting = watchPresenting(views, el);
   // Fixed colour limits are those of the time when they were chosen.
   const stopEnds = effect(() => {
     if (state.range.value !== "fixed" && state.colorLimits.peek().size > 0)
@@ -111,7 +107,6 @@ export function mount(el: HTMLElement, state: ViewerState): () => void {
     stopPresenting();
     render(null, root);
     stopKeys();
-    stopStyles();
     stopEnds();
     stopProfile();
     painter.dispose();
@@ -140,7 +135,6 @@ function isLow(state: ViewerState): boolean {
 function App() {
   const { state, network, theme, root, width } = useViews();
   const now = network.value;
-  const Tooltip = roomOf<typeof tooltips>("tooltip")?.Tooltip;
   root.dataset.theme = theme.value;
   root.dataset.phase = state.status.value.phase;
   const height = limitOf(state);
@@ -151,15 +145,15 @@ function App() {
   return (
     <>
       <Bar network={now} />
-      <Fed part="Drawer" />
+      <Drawer />
       <main class="nbg-content">
         {now !== null && width.value > 0 && <Content />}
         <Message />
         <Keys />
       </main>
       <StatusLine />
-      {Tooltip && <Tooltip />}
-      <Bends part="Everywhere" />
+      <Tooltip />
+      <Everywhere />
     </>
   );
 }

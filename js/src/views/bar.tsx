@@ -1,16 +1,17 @@
 // The bar above: which model, which tab, which example of the batch.
+
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { displayOf } from "../network/display.ts";
 import { layersOf, type Network } from "../network/network.ts";
-import { Bends } from "./bent.tsx";
+import { Pill } from "./bend/marks.tsx";
 import { useViews } from "./context.ts";
-import { Fed } from "./fed.tsx";
 import { Left, Right } from "./icons.tsx";
-import type * as keep from "./keep/room.ts";
+import { Keep } from "./keep/keep.tsx";
 import { pictureSize } from "./layout.ts";
 import { Maps } from "./maps.tsx";
 import { PresentButton } from "./present.tsx";
-import { roomOf } from "./rooms.tsx";
+import { Chosen } from "./sources/chosen.tsx";
+import { Playing } from "./sources/playing.tsx";
 import { tabsOf } from "./tabs.tsx";
 
 /** CSS pixels below which everything is one column. */
@@ -23,12 +24,11 @@ export function Bar({ network }: { network: Network | null }) {
   const plan = state.plan.value;
   // A snapshot has no tabs and no other example.
   const live = network !== null && state.status.value.phase !== "unsupported";
-  const Keep = roomOf<typeof keep>("keep")?.Keep;
   const name = plan?.name ?? "Viewer";
   return (
     <header class="nbg-bar" ref={useLines()}>
       <div class="nbg-model">
-        {live && <Fed part="Playing" />}
+        {live && <Playing />}
         <strong class="nbg-name" title={name}>
           {name}
         </strong>
@@ -37,13 +37,13 @@ export function Bar({ network }: { network: Network | null }) {
             {plan !== null && layersOf(plan)} · {network.parameterCounts}
           </span>
         )}
-        <Bends part="Pill" />
+        <Pill />
       </div>
       {live && (width.value < NARROW ? <Menu network={network} /> : <Tabs network={network} />)}
       <div class="nbg-right">
         {live && network.batch > 1 && <Examples network={network} />}
-        {live && <Fed part="Chosen" />}
-        {live && Keep && <Keep />}
+        {live && <Chosen />}
+        {live && <Keep />}
         {live && (width.value >= PRESENT || state.presenting.value) && <PresentButton />}
       </div>
     </header>

@@ -7,10 +7,10 @@ import type { Value } from "../plan.ts";
 import { Bent } from "./bent.tsx";
 import { useViews } from "./context.ts";
 import { ImageRange } from "./image_range.tsx";
-import type * as overlay from "./overlay/room.ts";
+import { Shares } from "./overlay/classes.tsx";
+import { Over } from "./overlay/over.tsx";
 import { Picture, useEndSide } from "./picture.tsx";
 import { InPython } from "./python.tsx";
-import { roomOf } from "./rooms.tsx";
 import { broken, Parts } from "./stage.tsx";
 
 /** Input or output pictures, one below the other where there are several. */
@@ -55,15 +55,14 @@ export function Endpoints(props: {
   );
 }
 
-/** Classes can lie over the input, where that code is here already. */
+/** Classes can lie over the input. */
 function End(props: Omit<ComponentProps<typeof Picture>, "tile">) {
   const { value } = props;
   const least = Math.min(props.width, props.height);
   const side = useEndSide(value, least);
-  const Over = displayOf(value).name === "classes" && roomOf<typeof overlay>("overlay")?.Over;
   const room = { width: (props.width * side) / least, height: (props.height * side) / least };
   const picture = <Picture {...props} {...room} tile={20} />;
-  return Over ? (
+  return displayOf(value).name === "classes" ? (
     <Over value={value} side={side}>
       {picture}
     </Over>
@@ -76,7 +75,6 @@ function EndCaption(props: { value: Value; named: boolean; stage: Stage | undefi
   const { value, named, stage } = props;
   const { state, network } = useViews();
   const { image, name } = displayOf(value);
-  const Shares = name === "classes" && roomOf<typeof overlay>("overlay")?.Shares;
   const batch = network.value?.batch ?? 1;
   const select = (layer: string): void => {
     state.selected.value = { layer, channel: null };
@@ -94,7 +92,7 @@ function EndCaption(props: { value: Value; named: boolean; stage: Stage | undefi
           </>
         )}
       </span>
-      {Shares && <Shares value={value} />}
+      {name === "classes" && <Shares value={value} />}
       {value.kind === "input" && batch > 1 && !named && (
         <span>
           example {state.example.value + 1} of {batch}

@@ -1,14 +1,14 @@
 // The Network tab: which form the network has, strip or graph, and a layer found by its name.
+
 import { useId } from "preact/hooks";
 import { longType, type Network } from "../network/network.ts";
 import type { Form } from "../state.ts";
 import { NARROW } from "./bar.tsx";
 import { Choice } from "./choice.tsx";
 import { useViews } from "./context.ts";
-import type * as graph from "./graph/room.ts";
+import { Graph } from "./graph/graph.tsx";
 import { leaveFinder } from "./keys.ts";
 import { Panel } from "./panel.tsx";
-import { Room } from "./rooms.tsx";
 import { isChain, Strip } from "./strip.tsx";
 
 const FORMS: readonly (readonly [Form, string])[] = [
@@ -42,11 +42,7 @@ function NetworkView({ network }: { network: Network }) {
         />
         <Find network={network} />
       </div>
-      {form === "graph" ? (
-        <Room<typeof graph> name="graph">{({ Graph }) => <Graph network={network} />}</Room>
-      ) : (
-        <Strip network={network} />
-      )}
+      {form === "graph" ? <Graph network={network} /> : <Strip network={network} />}
     </>
   );
 }

@@ -1,11 +1,11 @@
 // The keys, for whoever asks: `?`, or the button in the status line.
+
 import { useViews } from "./context.ts";
-import type * as list from "./help/room.ts";
-import { Room } from "./rooms.tsx";
+import { KeyList } from "./help/keys.tsx";
 
 export function Keys() {
   const { help } = useViews();
-  return help.value ? <Room<typeof list> name="help">{({ KeyList }) => <KeyList />}</Room> : null;
+  return help.value ? <KeyList /> : null;
 }
 
 export function KeysButton() {

@@ -7,8 +7,7 @@ import type { Value } from "../plan.ts";
 import type { ColorLimits } from "../state/colors.ts";
 import { gradient } from "./colors.ts";
 import { useViews } from "./context.ts";
-import { roomOf } from "./rooms.tsx";
-import type * as sources from "./sources/room.ts";
+import { LiveLegend } from "./sources/legend.tsx";
 
 /** The limits of a colour map over values from `low` to `high`, and the part of the map that is used. */
 export function colorLimits(low: number, high: number, signed: boolean, symmetric = false) {
@@ -36,8 +35,7 @@ export function Legend(props: LegendProps) {
   const { value, statistics } = props;
   if (displayOf(value).image || statistics === null) return null;
   const isLive = state.sourceStatus.value.phase === "live" && state.range.value !== "fixed";
-  const Live = isLive ? roomOf<typeof sources>("sources")?.LiveLegend : undefined;
-  return Live === undefined ? <Ends {...props} /> : <Live {...props} />;
+  return isLive ? <LiveLegend {...props} /> : <Ends {...props} />;
 }
 
 /** The colours between the real numbers at their ends. */

@@ -1,4 +1,5 @@
 // A picture of a value: maps in a mosaic, or an image, in one canvas that answers the pointer.
+
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { clippedBeyond } from "../gl/clipping.ts";
@@ -9,10 +10,9 @@ import type { Value } from "../plan.ts";
 import type { ColorLimits } from "../state/colors.ts";
 import { imageOf, placeOf, useStatistics, useViews } from "./context.ts";
 import { imageEnds, knownEnds, ownEnds } from "./image_ends.ts";
-import type * as kinds from "./kinds/room.ts";
+import { TokenMarks } from "./kinds/tokens.tsx";
 import { type Mosaic, px, tileSide } from "./layout.ts";
 import type { Drawing } from "./painter.ts";
-import { roomOf } from "./rooms.tsx";
 
 /** So long a finger is held before it reads numbers: as long as for the browser's own long press, nearly. */
 const HOLD_MS = 400;
@@ -88,7 +88,6 @@ export function Maps(props: MapsProps) {
   const tokens = state.plan.value?.tokens ?? [];
   const linked =
     !props.still && (value.form === "attention" || tokens.some(({ input }) => input === value.key));
-  const Marks = linked ? roomOf<typeof kinds>("kinds")?.TokenMarks : undefined;
   const size = { width: px(across * zoom), height: px(props.high ?? down * zoom) };
 
   const drawing: Drawing = {
@@ -192,8 +191,8 @@ export function Maps(props: MapsProps) {
         style={size}
       />
       {rank && <Mark value={value} curve={isCurve} kept={pick !== undefined} />}
-      {Marks !== undefined && (
-        <Marks
+      {linked && (
+        <TokenMarks
           value={value}
           mosaic={{
             count: tiles,

@@ -13,9 +13,8 @@ import { ImageRange } from "./image_range.tsx";
 import { byVariation, isFlawed } from "./layout.ts";
 import { Legend } from "./legend.tsx";
 import { isSkipped } from "./measures.ts";
-import type * as overlay from "./overlay/room.ts";
+import { Classes } from "./overlay/classes.tsx";
 import { InPython } from "./python.tsx";
-import { Room } from "./rooms.tsx";
 import { TILE, Tile, tilesAcross } from "./tile.tsx";
 
 /** The layer that is commented: under the pointer, else selected, else the first. */
@@ -123,11 +122,7 @@ function WidePicture({ value, width }: { value: Value; width: number }) {
   const label = `${value.key}, ${contents(value)}`;
   const { name } = displayOf(value);
   if (name === "classes") {
-    return (
-      <Room<typeof overlay> name="overlay">
-        {({ Classes }) => <Classes value={value} side={Math.min(220, width)} />}
-      </Room>
-    );
+    return <Classes value={value} side={Math.min(220, width)} />;
   }
   if (name !== "bars") {
     return <div class="nbg-lively">{name === "number" && <NumberPicture value={value} />}</div>;

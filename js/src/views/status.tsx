@@ -6,7 +6,8 @@ import { layerCount } from "../network/network.ts";
 import type { PlanHeader } from "../plan.ts";
 import { unlike } from "../state/edits.ts";
 import type { Status } from "../status.ts";
-import { Bends } from "./bent.tsx";
+import { Word } from "./bend/marks.tsx";
+
 import { useViews } from "./context.ts";
 import { KeysButton } from "./help.tsx";
 import { Differs, Matches } from "./icons.tsx";
@@ -64,7 +65,7 @@ export function StatusLine() {
           )}
         </>
       )}
-      <Bends part="Word" />
+      <Word />
       <span class="nbg-space" />
       {bytes > 0 && (
         <span class="nbg-wide" title="all textures, those of statistics too">

@@ -1,21 +1,47 @@
-// The core's style sheet: that of each component, in the order in which later rules win.
+// The style sheet: that of each component, in the order in which later rules win; charts before what changes them.
+
+import charts from "uplot/dist/uPlot.min.css";
+import attentionView from "./attention/style.css";
 import bar from "./bar.css";
+import editStack from "./bend/stack.css";
+import bendView from "./bend/style.css";
+import compareView from "./compare/style.css";
 import costs from "./costs.css";
+import explainView from "./explain/style.css";
+import fieldsView from "./fields/style.css";
+import filtersView from "./filters/style.css";
 import forms from "./forms.css";
+import graphView from "./graph/style.css";
 import grid from "./grid.css";
+import helpView from "./help/help.css";
 import help from "./help.css";
 import imageRange from "./image_range.css";
 import inspector from "./inspector.css";
+import keepView from "./keep/style.css";
+import kindsView from "./kinds/style.css";
+import latentView from "./latent/latent.css";
+import layerView from "./layer/style.css";
 import layer from "./layer.css";
 import list from "./list.css";
+import manipulateView from "./manipulate/style.css";
 import narrow from "./narrow.css";
+import operandsView from "./operands/style.css";
+import overlayView from "./overlay/style.css";
 import panel from "./panel.css";
 import picture from "./picture.css";
+import profileView from "./profile/style.css";
 import python from "./python.css";
+import resamplingView from "./resampling/style.css";
 import rows from "./rows.css";
+import screenView from "./screen/style.css";
+import sourcesView from "./sources/sources.css";
 import status from "./status.css";
 import strip from "./strip.css";
+import teachView from "./teach/style.css";
 import theme from "./theme.css";
+import tooltipView from "./tooltip/style.css";
+import trailView from "./trail/style.css";
+import trainView from "./train/style.css";
 
 export const style = [
   theme,
@@ -35,4 +61,29 @@ export const style = [
   costs,
   python,
   narrow,
+  tooltipView,
+  kindsView,
+  graphView,
+  layerView,
+  filtersView,
+  explainView,
+  fieldsView,
+  resamplingView,
+  attentionView,
+  trailView,
+  operandsView,
+  bendView,
+  editStack,
+  overlayView,
+  sourcesView,
+  manipulateView,
+  latentView,
+  charts,
+  trainView,
+  teachView,
+  profileView,
+  compareView,
+  screenView,
+  keepView,
+  helpView,
 ].join("\n");

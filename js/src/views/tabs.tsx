@@ -1,16 +1,16 @@
 // The tabs: an entry here is all that the bar, the shell and the keyboard know of one.
+
 import type { FunctionComponent } from "preact";
 import { firstValue, type Network } from "../network/network.ts";
 import type { Selection, TabName } from "../state.ts";
 import { listedPairs, shownPair } from "./compare/pairs.ts";
-import type * as compared from "./compare/room.ts";
+import { CompareView } from "./compare/view.tsx";
 import type { Views } from "./context.ts";
 import { NetworkTab } from "./forms.tsx";
-import type * as layers from "./layer/room.ts";
-import type * as profiled from "./profile/room.ts";
-import { Room } from "./rooms.tsx";
-import type * as taught from "./teach/room.ts";
-import type * as trained from "./train/room.ts";
+import { LayerView } from "./layer/tab.tsx";
+import { ProfileView } from "./profile/view.tsx";
+import { TeachView } from "./teach/view.tsx";
+import { TrainView } from "./train/view.tsx";
 
 export interface Tab {
   readonly name: TabName;
@@ -43,9 +43,7 @@ const indexOfPair = (network: Network, selected: Selection | null): number => {
 const compare: Tab = {
   name: "compare",
   title: "Compare",
-  component: (props) => (
-    <Room<typeof compared> name="compare">{({ CompareView }) => <CompareView {...props} />}</Room>
-  ),
+  component: (props) => <CompareView {...props} />,
   available: (network) => network.pairs.size > 0,
   keys: {
     layers: (network, selected) => ({
@@ -88,9 +86,7 @@ const network: Tab = {
 const layer: Tab = {
   name: "layer",
   title: "Layer",
-  component: (props) => (
-    <Room<typeof layers> name="layer">{({ LayerView }) => <LayerView {...props} />}</Room>
-  ),
+  component: (props) => <LayerView {...props} />,
   keys: {
     layers(network, selected) {
       const names = network.layers.map((one) => one.name);
@@ -109,18 +105,14 @@ const layer: Tab = {
 const profile: Tab = {
   name: "profile",
   title: "Profile",
-  component: (props) => (
-    <Room<typeof profiled> name="profile">{({ ProfileView }) => <ProfileView {...props} />}</Room>
-  ),
+  component: (props) => <ProfileView {...props} />,
   keys: stages,
 };
 
 const train: Tab = {
   name: "train",
   title: "Train",
-  component: (props) => (
-    <Room<typeof trained> name="train">{({ TrainView }) => <TrainView {...props} />}</Room>
-  ),
+  component: (props) => <TrainView {...props} />,
   available: (_, { trains }) => trains.value,
   keys: {
     // Those that can learn.
@@ -135,9 +127,7 @@ const train: Tab = {
 const teach: Tab = {
   name: "teach",
   title: "Teach",
-  component: (props) => (
-    <Room<typeof taught> name="teach">{({ TeachView }) => <TeachView {...props} />}</Room>
-  ),
+  component: (props) => <TeachView {...props} />,
   available: (_, { state }) => state.teaching.value !== null,
   keys: stages,
 };

@@ -1,24 +1,20 @@
-"""The front-end's code: pages get it by content hash, like weights, and keep it.
-
-The core draws the network; rooms are views that pages get behind the first picture.
-"""
+"""The front-end's code: pages get it by content hash, like weights, and keep it."""
 
 from __future__ import annotations
 
+import gzip
 import zlib
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
 from nbglcnn.plan import content_hash
-from nbglcnn.viewer.protocol import ROOMS
 
 STATIC = Path(__file__).parent.parent / "static"
 LOADER = STATIC / "loader.js"
-CORE = STATIC / "widget.js"
-FILES = {"core": CORE} | {room: STATIC / f"{room}.js" for room in ROOMS}
+WIDGET = STATIC / "widget.js"
 
-if not all(file.exists() for file in (LOADER, *FILES.values())):
+if not (LOADER.exists() and WIDGET.exists()):
     raise ImportError(
         f"nbglcnn's front-end is missing ({STATIC}): install the package again; "
         "in a checkout, run `make setup`"
@@ -31,12 +27,14 @@ def name_of(code: bytes) -> str:
 
 
 @cache
-def pieces() -> Mapping[str, memoryview]:
-    """The code of the core, then of the rooms in the order in which pages get them, by name."""
-    read = [file.read_bytes() for file in FILES.values()]
-    return {name_of(code): memoryview(code) for code in read}
-
-
 def names() -> dict[str, str]:
-    """The name of each piece by what it is: "core", or a room."""
-    return dict(zip(FILES, pieces(), strict=True))
+    """The code's name by encoding: "gzip", or "plain" for a page that cannot decompress."""
+    return dict(zip(("gzip", "plain"), pieces(), strict=True))
+
+
+@cache
+def pieces() -> Mapping[str, memoryview]:
+    """What a page may ask for, by name: `widget.js` compressed, and as it is."""
+    plain = WIDGET.read_bytes()
+    # With no time in it, the same code has the same name in each kernel.
+    return {name_of(code): memoryview(code) for code in (gzip.compress(plain, 6, mtime=0), plain)}

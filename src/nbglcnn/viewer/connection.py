@@ -131,7 +131,7 @@ class Connection(Inbox):
         showing: AbstractContextManager[Any] = nullcontext(),  # noqa: B008 - it has no state
     ) -> None:
         self._version = version
-        self._code = code or {}  # the front-end's, by name: the core first, then the rooms
+        self._code = code or {}  # the front-end's, by name
         self._blocks = blocks  # what pages ask for when they look at it, by name
         self._showing = showing  # in which nothing but this changes what pages are to show
         self._send_raw = send
@@ -249,9 +249,7 @@ class Connection(Inbox):
                 offer.injected,
             )
         )
-        # The core is there: it said hello. What people open later comes behind what the page needs
-        # now, unasked, so that no view waits for a kernel that has become busy.
-        for name in (*offer.blobs, *list(self._code)[1:]):
+        for name in offer.blobs:
             # A page that cannot draw gets no weights, but the layer table and a snapshot.
             still = name in (offer.plan, offer.snapshot)
             wanting = [p for p in self.pages.values() if not p.problem or still]

@@ -30,37 +30,6 @@ COLOR_RANGES = ("channel", "layer", "fixed")
 VIEWS = (
     *("network", "maps", "filters", "explain", "bend", "train", "teach", "profile", "compare"),
 )
-# Views whose code comes behind the weights, in the order in which readers come to them: for the
-# network's pictures, the Layer tab, what goes in, the other tabs. Some are parts of Explain. The
-# first is what sessions edit with, "scores" what they pick the largest ones out with.
-ROOMS = (
-    "bending",
-    "scores",
-    "tooltip",
-    "kinds",
-    "graph",
-    "layer",
-    "filters",
-    "explain",
-    "fields",
-    "resampling",
-    "attention",
-    "trail",
-    "operands",
-    "bend",
-    "overlay",
-    "sources",
-    "manipulate",
-    "latent",
-    "training",
-    "train",
-    "teach",
-    "profile",
-    "compare",
-    "screen",
-    "keep",
-    "help",
-)
 MAX_COMPARED = 4  # channels that are shown large beside each other, at most
 MAX_BLOB = 2**31  # bytes of one blob; more than any texture we make
 MAX_SCREEN = 2**26  # bytes of the PNG of a view

@@ -60,10 +60,10 @@ class Viewer(Teaches, Mirrors):
     last second; 0 when idle), `hover` (the element under the pointer, or None) and `status`.
     """
 
-    # The loader asks for the code by its name, once a page. With hot reload pages import the core
-    # itself. As text: anywidget keeps widgets whose file it watches.
-    _esm = code.CORE if os.environ.get("ANYWIDGET_HMR") else code.LOADER.read_text("utf-8")
-    _code = traitlets.Dict(code.names(), read_only=True).tag(sync=True)
+    # The loader asks for the code by its name, once a page. With hot reload pages import
+    # `widget.js` itself. As text: anywidget keeps widgets whose file it watches.
+    _esm = code.WIDGET if os.environ.get("ANYWIDGET_HMR") else code.LOADER.read_text("utf-8")
+    _code = traitlets.Dict(read_only=True).tag(sync=True)
 
     # For pages that have a widget's state and not its output.
     _snapshot_url = traitlets.Unicode("", read_only=True).tag(sync=True)
@@ -74,6 +74,10 @@ class Viewer(Teaches, Mirrors):
         sync=True, to_json=as_json
     )
     status = traitlets.Dict(read_only=True).tag(sync=True)
+
+    @traitlets.default("_code")
+    def _default_code(self) -> dict[str, str]:
+        return code.names()
 
     _cells: ClassVar[dict[str, tuple[str, WeakSet[Viewer]]]] = {}
 

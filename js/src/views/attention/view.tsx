@@ -1,4 +1,5 @@
 // Attention in three steps: q·k of one pair of tokens, its softmax row, and the weighted sum of v.
+
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
@@ -8,14 +9,16 @@ import type { Tensors } from "../../explain/chain.ts";
 import type { Products } from "../../explain/products.ts";
 import { exact } from "../../format.ts";
 import type { Layer } from "../../plan.ts";
-import type * as Kit from "../explain/kit.ts";
+import { useSigned } from "../explain/colors.ts";
+import { Contributions } from "../explain/contributions.tsx";
+import { Added, Num } from "../explain/number.tsx";
+import { cellIn, Equation, mostOf } from "../explain/taps.tsx";
 import { IndexField } from "../index_field.tsx";
 
 /** Longer rows are told by their bars alone. */
 const MOST_ROW = 160;
 
 interface Props {
-  kit: typeof Kit;
   attention: Attention;
   layer: Layer;
   tensors: Tensors;
@@ -24,7 +27,7 @@ interface Props {
 }
 
 export function AttentionPicture(props: Props) {
-  const { kit, attention, layer, tensors, index } = props;
+  const { attention, layer, tensors, index } = props;
   const { scores, share, mix } = attention;
   // Another key or feature is looked at until another place is.
   const [held, hold] = useState({ index: -1, key: -1, feature: -1 });
@@ -35,9 +38,8 @@ export function AttentionPicture(props: Props) {
     key: more.key < 0 ? first.key : more.key,
     feature: more.feature < 0 ? first.feature : more.feature,
   };
-  const found = attended(kit, attention, tensors, pair);
+  const found = attended(attention, tensors, pair);
   if (found === null) return null;
-  const { Contributions, Num } = kit;
   const width = props.width - 16;
   const choose = (key: number): void => hold({ ...more, index, key });
   const [q, k, v] = [scores.operands[0]?.key, scores.operands[1]?.key, mix.operands[1]?.key];
@@ -55,7 +57,7 @@ export function AttentionPicture(props: Props) {
         title="1 · q·k of one pair"
         text={`${scores.name}, ${both}: each number of q times that of k, summed`}
       >
-        <Row {...{ kit, width }} products={found.score} names={[`q: ${q}`, `k: ${k}`]} />
+        <Row width={width} products={found.score} names={[`q: ${q}`, `k: ${k}`]} />
         <p class="nbg-second">
           q·k = <Num value={found.score.sum} strong />
           {between && (
@@ -81,8 +83,8 @@ export function AttentionPicture(props: Props) {
         />
         <p class="nbg-second">
           e^(
-          <Num value={input} /> <kit.Added value={-found.share.largest} />) = <Num value={power} />,
-          of a sum of <Num value={found.share.sum} />: a share of <Num value={part} strong />
+          <Num value={input} /> <Added value={-found.share.largest} />) = <Num value={power} />, of
+          a sum of <Num value={found.share.sum} />: a share of <Num value={part} strong />
         </p>
       </Step>
       <Step
@@ -99,7 +101,7 @@ export function AttentionPicture(props: Props) {
             choose={(feature) => hold({ ...more, index, feature })}
           />
         )}
-        <Row {...{ kit, width }} products={found.mix} names={["Shares", `v: ${v}`]} />
+        <Row width={width} products={found.mix} names={["Shares", `v: ${v}`]} />
         <Contributions
           contributions={found.mix.contributions}
           first={0}
@@ -131,27 +133,22 @@ function Step(props: { asked: boolean; title: string; text: string; children: Co
 }
 
 /** A row times a column, number by number, with their curves. */
-function Row(props: {
-  kit: typeof Kit;
-  products: Products;
-  names: readonly [string, string];
-  width: number;
-}) {
-  const { kit, products, names, width } = props;
+function Row(props: { products: Products; names: readonly [string, string]; width: number }) {
+  const { products, names, width } = props;
   const linked = useSignal<number | null>(null);
   const count = products.contributions.length;
   const rows = Array.from({ length: count }, (_, k) => products.patch(k).cells[0]);
-  const { cell, way } = kit.cellIn(width, 1, count, 3);
+  const { cell, way } = cellIn(width, 1, count, 3);
   const cells = {
     a: rows.map((one) => ({ value: one?.input ?? Number.NaN })),
     b: rows.map((one) => ({ value: one?.weight ?? Number.NaN })),
     product: rows.map((one) => ({ value: one?.product ?? Number.NaN })),
   };
-  const colors = [cells.a, cells.b, cells.product].map(kit.mostOf);
+  const colors = [cells.a, cells.b, cells.product].map(mostOf);
   const [a, b, c] = [
-    kit.useSigned(colors[0] ?? 1),
-    kit.useSigned(colors[1] ?? 1),
-    kit.useSigned(colors[2] ?? 1),
+    useSigned(colors[0] ?? 1),
+    useSigned(colors[1] ?? 1),
+    useSigned(colors[2] ?? 1),
   ];
   if (count > MOST_ROW || cell * count > width) return null;
   const note = (k: number): string => {
@@ -160,7 +157,7 @@ function Row(props: {
   };
   return (
     <div class={`nbg-flowing nbg-way-${way === "beside" ? "below" : "stacked"}`}>
-      <kit.Equation
+      <Equation
         {...{ cell, linked, note, columns: count }}
         terms={[
           { title: names[0], text: "", label: names[0], cells: cells.a, color: a },

@@ -1,4 +1,5 @@
 // Right: A without bends, B with them, and B − A; of the network's output, or of the layer itself.
+
 import type { ComponentChildren } from "preact";
 import { useMemo } from "preact/hooks";
 import { short } from "../../format.ts";
@@ -9,12 +10,11 @@ import type { Value } from "../../plan.ts";
 import { Bars, NumberPicture, shownElements, TopValues, useImageValues } from "../bars.tsx";
 import { Choice } from "../choice.tsx";
 import { fixedRange, sharedEnds } from "../compare/pairs.ts";
-import type * as compare from "../compare/room.ts";
+import { Held, Ranges, Wiped } from "../compare/pictures.tsx";
 import { useStatistics, useViews } from "../context.ts";
 import { ImageRange } from "../image_range.tsx";
 import { boxMosaic, fitScale, px, rank } from "../layout.ts";
 import { Maps, useSharedEnds } from "../maps.tsx";
-import { roomOf } from "../rooms.tsx";
 import { useWithout } from "./derived.ts";
 import { pickingOf } from "./picks.ts";
 
@@ -99,7 +99,6 @@ function Three(props: {
   const [valuesA, valuesB] = [useImageValues(flat ? a : null), useImageValues(flat ? b : null)];
   const changed = useImageValues(flat ? difference : null);
   const image = displayOf(b).image && !flat;
-  const compared = roomOf<typeof compare>("compare");
   const channel = flat || displayOf(b).image ? null : props.channel;
   const apart = state.range.value === "channel" ? channel : null;
   const both = ofA && ofB && sharedEnds(ofA, ofB, apart);
@@ -124,9 +123,7 @@ function Three(props: {
   const rangeOf = (of: Value) =>
     image && !isClasses ? <ImageRange value={of} of={b} ends={limits} /> : null;
   const over = { a: shownA, b: shownB, titles: TITLES };
-  const ranges = image && !isClasses && compared && (
-    <compared.Ranges a={rangeOf(a)} b={rangeOf(b)} />
-  );
+  const ranges = image && !isClasses && <Ranges a={rangeOf(a)} b={rangeOf(b)} />;
   const one = difference && (
     <One
       value={difference}
@@ -161,12 +158,12 @@ function Three(props: {
           </Figure>
         </>
       )}
-      {showing === "wipe" && compared && (
-        <compared.Wiped {...over} side={side}>
+      {showing === "wipe" && (
+        <Wiped {...over} side={side}>
           {ranges}
-        </compared.Wiped>
+        </Wiped>
       )}
-      {showing === "hold" && compared && <compared.Held {...over}>{ranges}</compared.Held>}
+      {showing === "hold" && <Held {...over}>{ranges}</Held>}
       <Figure letter="B − A" title={text} side={side}>
         {one ?? <span class="nbg-bend-none" style={none} />}
       </Figure>

@@ -1,14 +1,13 @@
 // The steps from a sum to the layer's number, as a row of cards.
+
 import type { Bias, Explanation, Made, Taken } from "../../explain/explanation.ts";
 import { full } from "../../format.ts";
 import { longType, shortType } from "../../network/network.ts";
 import type { Layer } from "../../plan.ts";
-import type * as operands from "../operands/room.ts";
-import { Room } from "../rooms.tsx";
+import { Operands } from "../operands/cards.tsx";
 import { Card } from "./card.tsx";
 import { Curve } from "./curve.tsx";
 import type { Result } from "./ends.tsx";
-import * as kit from "./kit.ts";
 import { Added, asShown, Num } from "./number.tsx";
 
 /** What the cards have no room for: whose mean and deviation a normalisation has. */
@@ -57,11 +56,7 @@ function Start(props: { made: Made; root: Layer | null; start: number; result: R
         </Card>
       );
     default:
-      return (
-        <Room<typeof operands> name="operands">
-          {({ Operands }) => <Operands {...{ kit, made, root, start, result }} />}
-        </Room>
-      );
+      return <Operands {...{ made, root, start, result }} />;
   }
 }
 

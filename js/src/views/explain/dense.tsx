@@ -1,10 +1,10 @@
 // A dense layer's number: every input times its weight, the ones that count most as a table.
+
 import type { Explanation } from "../../explain/explanation.ts";
 import type { Paired } from "../../explain/products.ts";
 import { full } from "../../format.ts";
 import type { Value } from "../../plan.ts";
-import { Room } from "../rooms.tsx";
-import type * as trail from "../trail/room.ts";
+import { Going, LaidOut } from "../trail/reads.tsx";
 import { byContribution, Contributions } from "./contributions.tsx";
 import type { Result } from "./ends.tsx";
 import { Num } from "./number.tsx";
@@ -33,7 +33,7 @@ export function Dense(props: {
           {order.length > shown.length ? "The largest products" : "All products"}{" "}
           <span class="nbg-second">
             {source.key} × {weight}
-            <Room<typeof trail> name="trail">{({ LaidOut }) => <LaidOut from={from(0)} />}</Room>
+            <LaidOut from={from(0)} />
           </span>
         </h3>
         <table class="nbg-table nbg-terms">
@@ -53,9 +53,7 @@ export function Dense(props: {
                   <tr key={k} class={k === chosen ? "nbg-chosen" : ""}>
                     <th scope="row">
                       {full(k)}
-                      <Room<typeof trail> name="trail">
-                        {({ Going }) => <Going from={from(k)} at={result} />}
-                      </Room>
+                      <Going from={from(k)} at={result} />
                     </th>
                     <td>
                       <Num value={cell.input} />

@@ -1,24 +1,25 @@
 // What makes a number, as pictures and as a row of cards: each kind of explanation has its own.
+
 import { useRef, useState } from "preact/hooks";
 import { aroundOf } from "../../explain/around.ts";
 import type { Attention } from "../../explain/attention.ts";
 import type { Chain } from "../../explain/chain.ts";
 import type { Explanation, Made } from "../../explain/explanation.ts";
+import { beforeLayout } from "../../explain/origin.ts";
 import { coordinates } from "../../explain/tensor.ts";
 import type { Lines } from "../../explain/window.ts";
 import { contents } from "../../network/display.ts";
 import type { Operand, Value } from "../../plan.ts";
-import type * as attending from "../attention/room.ts";
+import { AttentionPicture } from "../attention/view.tsx";
 import { useViews } from "../context.ts";
-import type * as operands from "../operands/room.ts";
-import type * as resampling from "../resampling/room.ts";
-import { roomOf as openRoomOf, Room } from "../rooms.tsx";
-import type * as trail from "../trail/room.ts";
+import { Joined } from "../operands/joined.tsx";
+import { PoolPicture } from "../resampling/pools.tsx";
+import { Resized } from "../resampling/resized.tsx";
+import { Transposed } from "../resampling/transposed.tsx";
 import { Cards } from "./cards.tsx";
 import { byContribution } from "./contributions.tsx";
 import { Dense } from "./dense.tsx";
 import { type Drawn, Ends, ResultFigure, roomOf, type Source } from "./ends.tsx";
-import * as kit from "./kit.ts";
 import { Shares } from "./shares.tsx";
 import { Convolved } from "./sums.tsx";
 
@@ -67,13 +68,7 @@ function Making({ chain, attention, found, index, drawn }: Parameters<typeof Pic
     (one) => one?.name === drawn.result.value.key,
   );
   if (attention !== null && layer !== undefined) {
-    return (
-      <Room<typeof attending> name="attention">
-        {({ AttentionPicture }) => (
-          <AttentionPicture {...{ kit, attention, layer, index, width }} tensors={drawn.tensors} />
-        )}
-      </Room>
-    );
+    return <AttentionPicture {...{ attention, layer, index, width }} tensors={drawn.tensors} />;
   }
   const weight = root.operands[1]?.key ?? "";
   switch (made.kind) {
@@ -81,11 +76,7 @@ function Making({ chain, attention, found, index, drawn }: Parameters<typeof Pic
       const { products } = made;
       const shared = { layer: root, source, chosen, choose, weight, output, drawn };
       if (products.phased === null) return <Convolved {...shared} products={products} />;
-      return (
-        <Room<typeof resampling> name="resampling">
-          {({ Transposed }) => <Transposed {...shared} kit={kit} products={products} />}
-        </Room>
-      );
+      return <Transposed {...shared} products={products} />;
     }
     case "dense":
       return (
@@ -97,34 +88,15 @@ function Making({ chain, attention, found, index, drawn }: Parameters<typeof Pic
       );
     case "pool":
       if (!seenIn(source, root.operands[0])) {
-        return (
-          <Room<typeof operands> name="operands">
-            {({ Joined }) => <Joined {...{ kit, source, width }} pooled={made.pooled} />}
-          </Room>
-        );
+        return <Joined {...{ source, width }} pooled={made.pooled} />;
       }
       return (
-        <Room<typeof resampling> name="resampling">
-          {({ PoolPicture }) => (
-            <PoolPicture
-              {...{ kit, source, drawn }}
-              layer={root}
-              pooled={made.pooled}
-              channel={output}
-            />
-          )}
-        </Room>
+        <PoolPicture {...{ source, drawn }} layer={root} pooled={made.pooled} channel={output} />
       );
     case "softmax":
       return <Shares {...{ source, width }} share={made.share} />;
     case "mixed":
-      return (
-        <Room<typeof resampling> name="resampling">
-          {({ Resized }) => (
-            <Resized {...{ source, drawn }} kit={kit} mixed={made.mixed} channel={output} />
-          )}
-        </Room>
-      );
+      return <Resized {...{ source, drawn }} mixed={made.mixed} channel={output} />;
     case "padded": {
       const { lines } = made.padded;
       const marked = "the pixel that is passed on";
@@ -139,7 +111,7 @@ function Making({ chain, attention, found, index, drawn }: Parameters<typeof Pic
         const value = network?.values.get(term.key);
         if (network === null || value === undefined) return [];
         // As maps, where it was laid out as tokens or a row only.
-        const seen = openRoomOf<typeof trail>("trail")?.beforeLayout(network, value) ?? value;
+        const seen = beforeLayout(network, value);
         return [pixelOf(seen.nchw[2] > 1 ? seen : value, term.index)];
       });
       return <Ends sources={sources} drawn={drawn} />;

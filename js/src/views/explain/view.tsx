@@ -1,4 +1,5 @@
 // The Explain view: why one pixel of a layer has its value, in the numbers of the last run.
+
 import { useEffect, useMemo } from "preact/hooks";
 import { type Attention, attentionOf } from "../../explain/attention.ts";
 import { type Chain, chainOf, type Tensors, type Unexplained } from "../../explain/chain.ts";
@@ -9,13 +10,12 @@ import { type Network, type Stage, said } from "../../network/network.ts";
 import type { Value } from "../../plan.ts";
 import type { Pixel } from "../../state.ts";
 import { imageOf, useTensors, useViews } from "../context.ts";
-import type * as fields from "../fields/room.ts";
+import { FieldPictures } from "../fields/view.tsx";
 import { IndexField } from "../index_field.tsx";
 import { rank } from "../layout.ts";
 import { isReadable } from "../measures.ts";
-import { Room, roomOf } from "../rooms.tsx";
-import type * as trail from "../trail/room.ts";
-import * as kit from "./kit.ts";
+import { pairText } from "../trail/steps.ts";
+import { Trail } from "../trail/view.tsx";
 import { Num } from "./number.tsx";
 import { Pictures } from "./pictures.tsx";
 import { Slide } from "./slide.tsx";
@@ -64,11 +64,7 @@ function Unknown(props: { words: Unexplained; network: Network; value: Value }) 
   return (
     <>
       {/* An input has its own, with its picture. */}
-      {value.kind !== "input" && (
-        <Room<typeof trail> name="trail">
-          {({ Trail }) => <Trail {...{ network, value, channel, ...at }} explained={null} />}
-        </Room>
-      )}
+      {value.kind !== "input" && <Trail {...{ network, value, channel, ...at }} explained={null} />}
       <div class="nbg-unknown" role="status">
         <strong>{words.title}.</strong>
         <p class="nbg-second">{words.text}</p>
@@ -137,7 +133,7 @@ function Explained(props: { network: Network; value: Value; chain: Chain }) {
     state.pixel.value = { height, width, y, x };
   };
   const place = { channels, height, width, channel, y: at.y, x: at.x };
-  const pair = roomOf<typeof trail>("trail")?.pairText(network, state.plan.value, value, place);
+  const pair = pairText(network, state.plan.value, value, place);
   const called = views.names.value(value.key)[channel];
   return (
     <>
@@ -155,11 +151,7 @@ function Explained(props: { network: Network; value: Value; chain: Chain }) {
           slides={slides(chain)}
         />
       </header>
-      <Room<typeof trail> name="trail">
-        {({ Trail }) => (
-          <Trail {...{ network, value, channel, ...at }} explained={{ chain, found, index }} />
-        )}
-      </Room>
+      <Trail {...{ network, value, channel, ...at }} explained={{ chain, found, index }} />
       <Pictures
         chain={chain}
         attention={attention}
@@ -172,11 +164,7 @@ function Explained(props: { network: Network; value: Value; chain: Chain }) {
         }}
       />
       <Rounding found={found} />
-      <Room<typeof fields> name="fields">
-        {({ FieldPictures }) => (
-          <FieldPictures kit={kit} network={network} value={value} y={at.y} x={at.x} />
-        )}
-      </Room>
+      <FieldPictures network={network} value={value} y={at.y} x={at.x} />
     </>
   );
 }

@@ -1,4 +1,5 @@
 // Where a pixel comes from in the network's input, and where it goes in its output.
+
 import { useMemo } from "preact/hooks";
 import type { Extents } from "../../explain/extents.ts";
 import { Fields } from "../../explain/fields.ts";
@@ -9,7 +10,7 @@ import { channelsOf, displayOf } from "../../network/display.ts";
 import type { Network } from "../../network/network.ts";
 import type { PlanHeader, Value } from "../../plan.ts";
 import { useViews } from "../context.ts";
-import type * as Kit from "../explain/kit.ts";
+import { mapSize, OneMap } from "../explain/pixel.tsx";
 import { Maps } from "../maps.tsx";
 
 /** Who gives a value, a layer or an input, and along which axes its places lie. */
@@ -32,14 +33,8 @@ function covered(plan: PlanHeader, value: Value, found: ReadonlyMap<string, Mask
   return markedIn(pixels ?? new Uint8Array(height * width), height, width);
 }
 
-export function FieldPictures(props: {
-  kit: typeof Kit;
-  network: Network;
-  value: Value;
-  y: number;
-  x: number;
-}) {
-  const { kit, network, value, y, x } = props;
+export function FieldPictures(props: { network: Network; value: Value; y: number; x: number }) {
+  const { network, value, y, x } = props;
   const { state } = useViews();
   const plan = state.plan.value;
   const channel = state.selected.value?.channel ?? 0;
@@ -67,7 +62,6 @@ export function FieldPictures(props: {
       {from.map((one) => (
         <FieldPicture
           key={one.key}
-          kit={kit}
           value={one}
           marked={covered(plan, one, found.from)}
           of={of}
@@ -76,20 +70,13 @@ export function FieldPictures(props: {
         />
       ))}
       {to.map((one) => (
-        <FieldPicture
-          key={one.key}
-          kit={kit}
-          value={one}
-          marked={covered(plan, one, found.to)}
-          of={of}
-        />
+        <FieldPicture key={one.key} value={one} marked={covered(plan, one, found.to)} of={of} />
       ))}
     </section>
   );
 }
 
 interface PictureProps {
-  kit: typeof Kit;
   value: Value;
   marked: Marked;
   /** What the explained number is: a pixel of a map, or a value. */
@@ -102,11 +89,10 @@ interface PictureProps {
 const ROOM = 220;
 const CURVE = { width: 300, height: 96 };
 
-function FieldPicture({ kit, value, marked, of, theory = null, from = false }: PictureProps) {
-  const { OneMap } = kit;
+function FieldPicture({ value, marked, of, theory = null, from = false }: PictureProps) {
   const { ratio, state } = useViews();
   const curve = displayOf(value).drawn === "curves";
-  const size = curve ? CURVE : kit.mapSize(value, ROOM, ratio.value);
+  const size = curve ? CURVE : mapSize(value, ROOM, ratio.value);
   // Whichever way a signal lies, its curve goes from left to right.
   const shown = useMemo(
     () => (curve ? markedIn(marked.mask, 1, marked.mask.length) : marked),

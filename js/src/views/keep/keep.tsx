@@ -1,11 +1,11 @@
 // The button that keeps what is seen, and what it offers: pictures of the view and in it, a video of the output.
+
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { channelsOf, contents } from "../../network/display.ts";
 import type { Value } from "../../plan.ts";
 import { useViews, type Views } from "../context.ts";
 import { useRange } from "../maps.tsx";
-import { roomOf } from "../rooms.tsx";
-import type * as screens from "../screen/room.ts";
+import { pictureOf as screenshotOf } from "../screen/picture.ts";
 import { fileName, pictureOf, save } from "./files.ts";
 import { isPicture, type Recording, record, type Subject, webm } from "./record.ts";
 
@@ -91,14 +91,12 @@ export function Keep() {
     button.current?.focus({ preventScroll: true });
   };
   const saveView = async (): Promise<void> => {
-    const room = roomOf<typeof screens>("screen");
-    if (room === undefined) throw new Error("the code for it has not come yet");
     done();
     // The list is no part of what is kept.
     await new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)));
     await views.painter.all();
     const sheet = root.previousElementSibling?.textContent ?? "";
-    const png = await room.pictureOf(root, sheet);
+    const png = await screenshotOf(root, sheet);
     const layer = shownLayer(views);
     save(
       new Blob([png], { type: "image/png" }),

@@ -1,4 +1,5 @@
 // In the middle of the Layer tab: a layer's channels in the way that suits it, maps and curves in a grid, a vector as bars.
+
 import type { ComponentProps } from "preact";
 import { contents, displayOf } from "../../network/display.ts";
 import { picturedAs } from "../../network/network.ts";
@@ -7,10 +8,9 @@ import { Bars, NumberPicture } from "../bars.tsx";
 import { useViews } from "../context.ts";
 import { Grid } from "../grid.tsx";
 import { ImageRange } from "../image_range.tsx";
-import type * as kinds from "../kinds/room.ts";
-import type * as overlay from "../overlay/room.ts";
+import { Elements } from "../kinds/elements.tsx";
+import { Classes } from "../overlay/classes.tsx";
 import { Picture } from "../picture.tsx";
-import { Room } from "../rooms.tsx";
 
 /** CSS pixels of a vector's bars, and of each at least. */
 const BARS = { height: 120, least: 3 };
@@ -36,9 +36,7 @@ export function Channels(props: ComponentProps<typeof Grid>) {
           upright
           label={`${value.key}, ${contents(value)}`}
         />
-        <Room<typeof kinds> name="kinds">
-          {({ Elements }) => <Elements value={value} channels={channels} selected={selected} />}
-        </Room>
+        <Elements value={value} channels={channels} selected={selected} />
       </>
     );
   }
@@ -47,9 +45,7 @@ export function Channels(props: ComponentProps<typeof Grid>) {
   return (
     <>
       {shown.name === "classes" && pictured !== value && (
-        <Room<typeof overlay> name="overlay">
-          {({ Classes }) => <Classes value={pictured} side={Math.min(300, width)} />}
-        </Room>
+        <Classes value={pictured} side={Math.min(300, width)} />
       )}
       {shown.image && shown.name !== "classes" && (
         <AsPicture value={pictured} side={Math.min(PICTURE, width)} />

@@ -8,11 +8,10 @@ import { useImageValues } from "../bars.tsx";
 import { colorTable, inkOn } from "../colors.ts";
 import { useHistogram, useValues, useViews } from "../context.ts";
 import { Histogram } from "../histogram.tsx";
-import type * as kinds from "../kinds/room.ts";
+import { Attended } from "../kinds/tokens.tsx";
 import { fitScale, isFlawed, largest, px } from "../layout.ts";
 import { Maps } from "../maps.tsx";
-import type * as overlay from "../overlay/room.ts";
-import { Room, roomOf } from "../rooms.tsx";
+import { Over } from "../overlay/over.tsx";
 import { type Kernels, kernelStart } from "../weights.ts";
 
 const LARGE = 300;
@@ -63,11 +62,7 @@ export function Inspector(props: {
         <LargeMaps value={value} channels={compared.length > 1 ? compared : [channel]} />
       )}
       {network && displayOf(value).name === "attention" && (
-        <Room<typeof kinds> name="kinds">
-          {({ Attended }) => (
-            <Attended network={network} value={value} head={channel} side={room} />
-          )}
-        </Room>
+        <Attended network={network} value={value} head={channel} side={room} />
       )}
       <div class="nbg-beside">
         {kernels !== null && <Filter kernels={kernels} channel={channel} />}
@@ -90,9 +85,11 @@ function LargeMaps({ value, channels }: { value: Value; channels: readonly numbe
   const [channel = 0, second] = channels;
   if (second === undefined) {
     const alone = { value, channel, side };
-    const Over = roomOf<typeof overlay>("overlay")?.Over;
-    const map = <LargeMap {...alone} />;
-    return Over ? <Over {...alone}>{map}</Over> : map;
+    return (
+      <Over {...alone}>
+        <LargeMap {...alone} />
+      </Over>
+    );
   }
   return (
     <div class="nbg-tiles nbg-fours">

@@ -1,4 +1,5 @@
 // Maps of a layer: all its channels in an order, one of them large, the values of the layer.
+
 import { useEffect, useState } from "preact/hooks";
 import { full } from "../../format.ts";
 import { channelsOf, displayOf, unitsOf } from "../../network/display.ts";
@@ -8,14 +9,13 @@ import type { Order } from "../../state.ts";
 import { Select } from "../choice.tsx";
 import { ColorChoice, RangeChoice } from "../coloring.tsx";
 import { useStatistics, useViews } from "../context.ts";
-import type * as filters from "../filters/room.ts";
+import { SmallFilters } from "../filters/small.tsx";
 import { boundsOf, type Flag, flagOf } from "../flags.ts";
 import { pictureSize } from "../layout.ts";
 import { Legend } from "../legend.tsx";
 import { Maps } from "../maps.tsx";
 import { orderOf, PAGE } from "../order.ts";
 import { Pages } from "../pages.tsx";
-import { roomOf } from "../rooms.tsx";
 import { weighted } from "../weights.ts";
 import { Channels } from "./channels.tsx";
 import { Inspector } from "./inspector.tsx";
@@ -76,7 +76,6 @@ export function MapsView(props: {
   const plan = state.plan.value;
   const kernels = plan && stage && layer ? weighted(plan, network, stage) : null;
   const own = kernels !== null && kernels.outputs === length ? kernels : null;
-  const room = roomOf<typeof filters>("filters");
   useEffect(() => {
     views.order.value = order;
   });
@@ -123,9 +122,7 @@ export function MapsView(props: {
               {pages > 1 && <Pages page={page} pages={pages} go={setPage} />}
               {!presenting && (
                 <>
-                  {own !== null && room && (
-                    <room.SmallFilters kernels={own} order={shown} width={width} />
-                  )}
+                  {own !== null && <SmallFilters kernels={own} order={shown} width={width} />}
                   {!vector && <Similar {...{ value, channel, width, alike }} />}
                   <LayerValues {...{ value, width, statistics }} />
                 </>

@@ -1,4 +1,5 @@
 // One small picture per layer, so that one always knows where one is.
+
 import { useEffect, useRef } from "preact/hooks";
 import { contents, displayOf, frameOf } from "../../network/display.ts";
 import { brief, within } from "../../network/names.ts";
@@ -7,10 +8,9 @@ import type { Value } from "../../plan.ts";
 import { NumberPicture } from "../bars.tsx";
 import { Bent } from "../bent.tsx";
 import { useStatistics, useViews } from "../context.ts";
-import type * as kinds from "../kinds/room.ts";
+import { Thumb } from "../kinds/thumb.tsx";
 import { byVariation, fitScale } from "../layout.ts";
 import { Maps } from "../maps.tsx";
-import { roomOf } from "../rooms.tsx";
 
 const SIDE = 28;
 /** Of a layer's name: a longer one would part the pictures. */
@@ -131,8 +131,7 @@ function RailPicture({ value }: { value: Value }) {
   if (value.shape.includes(0)) return null;
   if (name === "number") return <NumberPicture value={value} />;
   if (drawn === undefined) {
-    const Thumb = roomOf<typeof kinds>("kinds")?.Thumb;
-    return Thumb ? <Thumb value={value} side={SIDE} /> : null;
+    return <Thumb value={value} side={SIDE} />;
   }
   const liveliest = statistics && byVariation(statistics.channels)[0];
   const shown = image ? Array.from({ length: channels }, (_, i) => i) : [liveliest ?? 0];

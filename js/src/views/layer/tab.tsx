@@ -1,19 +1,20 @@
 // The Layer tab: which layer, what of it, and that.
+
 import { contents, displayOf } from "../../network/display.ts";
 import { firstValue, longType, type Network, type Stage, said } from "../../network/network.ts";
 import type { Layer, Value } from "../../plan.ts";
 import type { Section } from "../../state.ts";
-import type * as bend from "../bend/room.ts";
+import { Tools } from "../bend/tools.tsx";
+import { BendView } from "../bend/view.tsx";
 import { Choice } from "../choice.tsx";
 import { ColorChoice } from "../coloring.tsx";
 import { useLater, useViews } from "../context.ts";
-import type * as explain from "../explain/room.ts";
-import type * as filters from "../filters/room.ts";
+import { ExplainView } from "../explain/view.tsx";
+import { Filters } from "../filters/filters.tsx";
 import { Badge } from "../parity.tsx";
 import { PythonNote } from "../python.tsx";
-import { Room, roomOf } from "../rooms.tsx";
 import { broken } from "../stage.tsx";
-import type * as trail from "../trail/room.ts";
+import { End } from "../trail/view.tsx";
 import { parametersOf } from "../weights.ts";
 import { MapsView } from "./maps.tsx";
 import { Rail } from "./rail.tsx";
@@ -41,7 +42,6 @@ export function LayerView({ network }: { network: Network }) {
   const hasFilters =
     stage?.layers.some((one) => parametersOf(plan, network, one).length > 0) ?? false;
   const shown = section.value === "filters" && !hasFilters ? "maps" : section.value;
-  const bending = shown === "bend" && roomOf<typeof bend>("bend");
   return (
     <div class="nbg-layer" data-layer={value.key}>
       <Rail network={network} current={value.key} pictures={later} />
@@ -50,7 +50,7 @@ export function LayerView({ network }: { network: Network }) {
           <strong class="nbg-big">{broken(value.key)}</strong> <Badge layer={value.key} />
           <span class="nbg-second">{broken(titleOf(value, layer, stage))}</span>
         </div>
-        {bending && <bending.Tools value={value} />}
+        {shown === "bend" && <Tools value={value} />}
         <Choice
           label="What of the layer"
           items={SECTIONS}
@@ -66,21 +66,9 @@ export function LayerView({ network }: { network: Network }) {
         <MapsView key={value.key} {...{ network, value, stage, layer, later }} />
       )}
       {shown === "filters" && stage && <FiltersView {...{ network, stage, value }} />}
-      {shown === "explain" && (
-        <Room<typeof explain> name="explain">
-          {({ ExplainView }) => <ExplainView network={network} value={value} stage={stage} />}
-        </Room>
-      )}
-      {shown === "bend" && (
-        <Room<typeof bend> name="bend">
-          {({ BendView }) => <BendView network={network} value={value} />}
-        </Room>
-      )}
-      {shown === "explain" && value.kind === "input" && (
-        <Room<typeof trail> name="trail">
-          {({ End }) => <End network={network} value={value} />}
-        </Room>
-      )}
+      {shown === "explain" && <ExplainView network={network} value={value} stage={stage} />}
+      {shown === "bend" && <BendView network={network} value={value} />}
+      {shown === "explain" && value.kind === "input" && <End network={network} value={value} />}
     </div>
   );
 }
@@ -107,9 +95,7 @@ function FiltersView(props: { network: Network; stage: Stage; value: Value }) {
           <ColorChoice />
         </div>
       )}
-      <Room<typeof filters> name="filters">
-        {({ Filters }) => <Filters network={network} stage={stage} width={width.value - 48} />}
-      </Room>
+      <Filters network={network} stage={stage} width={width.value - 48} />
     </>
   );
 }

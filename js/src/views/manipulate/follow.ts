@@ -3,7 +3,7 @@ import { effect, untracked } from "@preact/signals";
 import { useLayoutEffect } from "preact/hooks";
 import { splitKey } from "../../gl/derived.ts";
 import { change } from "../../state/edits.ts";
-import type { Kit } from "../bend/kit.ts";
+import { withPart } from "../bend/stack.ts";
 import { useViews } from "../context.ts";
 
 /** Digits of a share: its pixel is right in any picture, and the line of Python short. */
@@ -11,7 +11,7 @@ const DIGITS = 6;
 const share = (at: number, length: number): number => Number(((at + 0.5) / length).toFixed(DIGITS));
 
 /** As long as `name` is that of a patch on `input`; "" for none. A way of the pointer is one step, as a slider's. */
-export function useFollowing({ withPart }: Kit, input: string, name: string): void {
+export function useFollowing(input: string, name: string): void {
   const { state, hover } = useViews();
   useLayoutEffect(() => {
     if (name === "") return;
@@ -29,5 +29,5 @@ export function useFollowing({ withPart }: Kit, input: string, name: string): vo
         change(state, withPart(edits, name, { parameters }), `${name} follows`);
       });
     });
-  }, [state, hover, withPart, input, name]);
+  }, [state, hover, input, name]);
 }

@@ -1,19 +1,29 @@
 // One manipulation: its place, whether it is on, the picture after it, its number, and what else it has.
+
 import { useState } from "preact/hooks";
 import type { Edit, Parameter } from "../../edits.ts";
 import type { Range } from "../../gl/types.ts";
 import type { Network } from "../../network/network.ts";
 import type { Value } from "../../plan.ts";
 import { change } from "../../state/edits.ts";
-import type { Grip } from "../bend/grips.tsx";
-import type { Kit } from "../bend/kit.ts";
+import { type Grip, GripButton, RemoveButton } from "../bend/grips.tsx";
+import { NumberControl } from "../bend/number.tsx";
+import {
+  calledOf,
+  countText,
+  isBend,
+  MIX,
+  parametersOf,
+  TRANSFORMS,
+  withNumber,
+  withPart,
+} from "../bend/stack.ts";
 import { useViews } from "../context.ts";
 import { Icon } from "../icons.tsx";
 import { Thumb } from "./thumb.tsx";
 import { manipulationOf, numbersOf } from "./words.ts";
 
 export function Row(props: {
-  kit: Kit;
   network: Network;
   edit: Edit;
   /** The input, and what it is after this edit. */
@@ -26,47 +36,47 @@ export function Row(props: {
   /** Begins to follow the pointer, or ends that. */
   follow: (on: boolean) => void;
 }) {
-  const { kit, network, edit, input, value, range, grip, place, following, follow } = props;
+  const { network, edit, input, value, range, grip, place, following, follow } = props;
   const { state } = useViews();
   const [open, setOpen] = useState(false);
   const [troubles, setTroubles] = useState<Readonly<Record<string, string>>>({});
   const { name, enabled, channels } = edit;
   const own = manipulationOf(edit);
-  const word = own?.word ?? kit.calledOf(edit);
+  const word = own?.word ?? calledOf(edit);
   const [, count, height, width] = input.nchw;
-  const parameters = kit.isBend(edit) ? kit.parametersOf(edit) : [];
+  const parameters = isBend(edit) ? parametersOf(edit) : [];
   const [main, ...more] = numbersOf(parameters, own, { height, width });
   const mixed = edit.mix !== 1;
-  const says = kit.TRANSFORMS.find((one) => one.name === edit.transform)?.says ?? edit.source;
+  const says = TRANSFORMS.find((one) => one.name === edit.transform)?.says ?? edit.source;
   const edits = () => state.edited.peek().edits;
   const say = (what: string) => (text: string) => setTroubles((old) => ({ ...old, [what]: text }));
   const trouble = Object.entries(troubles).filter(([, text]) => text !== "");
   const number = ([k, parameter]: readonly [number, Parameter]) => (
-    <kit.NumberControl
+    <NumberControl
       key={parameter.name}
       parameter={parameter}
       value={edit.parameters[k] ?? 0}
       of={word}
-      set={(to, step) => change(state, kit.withNumber(edits(), edit, k, to), step)}
+      set={(to, step) => change(state, withNumber(edits(), edit, k, to), step)}
       say={say(parameter.name)}
     />
   );
   return (
     <li class={enabled ? "nbg-manipulation" : "nbg-manipulation nbg-off"} data-bend={name}>
-      <kit.GripButton called={word} place={place} grip={grip} />
+      <GripButton called={word} place={place} grip={grip} />
       <input
         type="checkbox"
         aria-label={word}
         checked={enabled}
         onChange={(event) => {
-          change(state, kit.withPart(edits(), name, { enabled: event.currentTarget.checked }));
+          change(state, withPart(edits(), name, { enabled: event.currentTarget.checked }));
         }}
       />
       <Thumb network={network} value={value} range={range} label={`The picture after ${word}`} />
       <span class="nbg-manipulate-word" title={says}>
         <strong>{word}</strong>
         {channels !== null && (
-          <span class="nbg-second"> {kit.countText(channels, count)} channels</span>
+          <span class="nbg-second"> {countText(channels, count)} channels</span>
         )}
       </span>
       <span class="nbg-manipulate-main">
@@ -96,17 +106,17 @@ export function Row(props: {
             <More />
           </button>
         )}
-        <kit.RemoveButton called={word} bend={kit.isBend(edit)} grip={grip} />
+        <RemoveButton called={word} bend={isBend(edit)} grip={grip} />
       </span>
       {open && (
         <span class="nbg-manipulate-rest">
           {more.map(number)}
           {mixed && (
-            <kit.NumberControl
-              parameter={kit.MIX}
+            <NumberControl
+              parameter={MIX}
               value={edit.mix}
               of={word}
-              set={(mix, step) => change(state, kit.withPart(edits(), name, { mix }), step)}
+              set={(mix, step) => change(state, withPart(edits(), name, { mix }), step)}
               say={say("mix")}
             />
           )}

@@ -1,16 +1,17 @@
 // The column "Manipulations" of the drawer of sources: bends on the network's picture, top to bottom.
+
 import { useState } from "preact/hooks";
 import type { Range } from "../../gl/types.ts";
 import { displayOf } from "../../network/display.ts";
 import type { Network } from "../../network/network.ts";
 import type { Value } from "../../plan.ts";
 import { change } from "../../state/edits.ts";
-import type { Kit } from "../bend/kit.ts";
-import type * as bend from "../bend/room.ts";
+import { useStages } from "../bend/derived.ts";
+import { useGrips } from "../bend/grips.tsx";
+import { bend, isBendable, ofLayer, whyNot } from "../bend/stack.ts";
 import { useViews } from "../context.ts";
 import { px } from "../layout.ts";
 import { useRange } from "../maps.tsx";
-import { Room } from "../rooms.tsx";
 import { useFollowing } from "./follow.ts";
 import { Row } from "./row.tsx";
 import { offered } from "./words.ts";
@@ -20,26 +21,22 @@ export function Manipulations({ network, input }: { network: Network; input: str
   const value = network.values.get(input);
   if (value === undefined) return null;
   return (
-    <Room<typeof bend> name="bend">
-      {({ kit }) => (
-        <section class="nbg-manipulate" aria-label="Manipulations">
-          {kit.isBendable(value) ? (
-            <Column key={input} kit={kit} network={network} value={value} />
-          ) : (
-            <p class="nbg-second">{kit.whyNot(value)}</p>
-          )}
-        </section>
+    <section class="nbg-manipulate" aria-label="Manipulations">
+      {isBendable(value) ? (
+        <Column key={input} network={network} value={value} />
+      ) : (
+        <p class="nbg-second">{whyNot(value)}</p>
       )}
-    </Room>
+    </section>
   );
 }
 
-function Column({ kit, network, value }: { kit: Kit; network: Network; value: Value }) {
+function Column({ network, value }: { network: Network; value: Value }) {
   const { state } = useViews();
   const { edits } = state.edited.value;
-  const own = kit.ofLayer(edits, value.key);
-  const { list, drag, grip } = kit.useGrips(value.key, 0);
-  const [before, ...after] = kit.useStages(value, own.length);
+  const own = ofLayer(edits, value.key);
+  const { list, drag, grip } = useGrips(value.key, 0);
+  const [before, ...after] = useStages(value, own.length);
   // That of the picture as it comes: what makes it brighter is seen so.
   const chosen = useRange(displayOf(value).image ? (before ?? value) : value);
   const isBytes = state.plan.value?.inputs.some(
@@ -50,7 +47,7 @@ function Column({ kit, network, value }: { kit: Kit; network: Network; value: Va
     value.nchw[1] === 4 ? { mode: "fixed", low: 0, high: isBytes ? 255 : 1 } : chosen;
   const [asked, setFollowing] = useState("");
   const following = own.some(({ name, enabled }) => name === asked && enabled) ? asked : "";
-  useFollowing(kit, value.key, following);
+  useFollowing(value.key, following);
   const trouble = state.editTrouble.value;
   return (
     <>
@@ -58,7 +55,7 @@ function Column({ kit, network, value }: { kit: Kit; network: Network; value: Va
         <h3>
           Manipulations <span class="nbg-second">on the GPU, top to bottom</span>
         </h3>
-        <Add kit={kit} value={value} />
+        <Add value={value} />
       </header>
       {own.length === 0 && (
         <p class="nbg-second">None: the picture enters the network as it comes.</p>
@@ -68,7 +65,6 @@ function Column({ kit, network, value }: { kit: Kit; network: Network; value: Va
           {own.map((edit, k) => (
             <Row
               key={edit.name}
-              kit={kit}
               network={network}
               edit={edit}
               input={value}
@@ -92,16 +88,16 @@ function Column({ kit, network, value }: { kit: Kit; network: Network; value: Va
   );
 }
 
-function Add({ kit, value }: { kit: Kit; value: Value }) {
+function Add({ value }: { value: Value }) {
   const { state } = useViews();
   const [, count, height, width] = value.nchw;
-  const all = offered(kit, count);
+  const all = offered(count);
   const add = (name: string): void => {
     const one = all.find(({ transform }) => transform === name);
     if (one === undefined) return;
     const { edits } = state.edited.peek();
     const parameters = one.start?.({ height, width });
-    const made = kit.bend(edits, value.key, one.kind, null, parameters && { parameters });
+    const made = bend(edits, value.key, one.kind, null, parameters && { parameters });
     change(state, [...edits, made]);
   };
   return (

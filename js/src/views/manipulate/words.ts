@@ -1,6 +1,6 @@
 // Manipulations of a picture: bends by the words for pictures, with sliders for values from 0 to 1.
 import type { Edit, Parameter, Transform } from "../../edits.ts";
-import type { Kit } from "../bend/kit.ts";
+import { fits, TRANSFORMS } from "../bend/stack.ts";
 
 interface Sides {
   readonly height: number;
@@ -63,7 +63,6 @@ const shortest = ({ height, width }: Sides): number => Math.min(height, width);
 
 /** Those that a picture of so many channels can have: saturation is of colours. */
 export const offered = (
-  { TRANSFORMS, fits }: Pick<Kit, "TRANSFORMS" | "fits">,
   channels: number,
 ): readonly (Manipulation & { readonly kind: Transform })[] =>
   MANIPULATIONS.flatMap((one) => {

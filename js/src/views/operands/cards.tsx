@@ -1,29 +1,30 @@
 // Cards of all that is no sum of products: numbers from elsewhere, of several operands, of a window or along an axis.
+
 import type { ComponentChildren } from "preact";
-import type { Made } from "../../explain/explanation.ts";
+import { type Made, nameOf } from "../../explain/explanation.ts";
+import { formulaOf } from "../../explain/formula.ts";
 import type { Term } from "../../explain/read.ts";
 import { repeats } from "../../explain/repeated.ts";
 import { full } from "../../format.ts";
 import { longType } from "../../network/network.ts";
 import type { Layer } from "../../plan.ts";
+import { Card } from "../explain/card.tsx";
 import type { Result } from "../explain/ends.tsx";
-import type * as Kit from "../explain/kit.ts";
-import { Room } from "../rooms.tsx";
-import type * as trail from "../trail/room.ts";
+import { Added, asShown, Num } from "../explain/number.tsx";
+import { Going } from "../trail/reads.tsx";
 
 /** A number and where it comes from, a click away. */
 function Operand(props: {
-  kit: typeof Kit;
   term: Term;
   at: Result;
   /** What stands before the number. */
   children?: ComponentChildren;
 }) {
-  const { kit, term, at, children } = props;
+  const { term, at, children } = props;
   return (
     <div class="nbg-operand">
       <span>{children}</span>
-      <kit.Num value={term.value} strong />
+      <Num value={term.value} strong />
       <From term={term} at={at} />
     </div>
   );
@@ -31,20 +32,11 @@ function Operand(props: {
 
 function From({ term, at }: { term: Term; at: Result }) {
   if (term.key === "") return <span class="nbg-second">a constant</span>;
-  return (
-    <Room<typeof trail> name="trail">{({ Going }) => <Going from={term} at={at} named />}</Room>
-  );
+  return <Going from={term} at={at} named />;
 }
 
-export function Operands(props: {
-  kit: typeof Kit;
-  made: Made;
-  root: Layer | null;
-  start: number;
-  result: Result;
-}) {
-  const { kit, made, root, start, result } = props;
-  const { Added, asShown, Card, Num } = kit;
+export function Operands(props: { made: Made; root: Layer | null; start: number; result: Result }) {
+  const { made, root, start, result } = props;
   const name = root?.name ?? "";
   const type = root === null ? "" : longType(root);
   switch (made.kind) {
@@ -53,7 +45,7 @@ export function Operands(props: {
         <Card title="From" words="elsewhere, as it is" value={start}>
           <From term={made.copied} at={result} />
           {made.by !== null && (
-            <Operand {...{ kit, term: made.by }} at={result}>
+            <Operand {...{ term: made.by }} at={result}>
               chosen by
             </Operand>
           )}
@@ -68,20 +60,20 @@ export function Operands(props: {
           again={made.terms.reduce((all, { value }) => all + asShown(value), 0)}
         >
           {made.terms.map((term, i) => (
-            <Operand key={i} {...{ kit, term }} at={result}>
+            <Operand key={i} term={term} at={result}>
               {i > 0 && "+"}
             </Operand>
           ))}
         </Card>
       );
     case "elementwise": {
-      const names = made.terms.map(({ value }, k) => [kit.nameOf(k), asShown(value)] as const);
-      const again = kit.formulaOf(root?.formula ?? "", {}, Object.fromEntries(names)).of(0);
+      const names = made.terms.map(({ value }, k) => [nameOf(k), asShown(value)] as const);
+      const again = formulaOf(root?.formula ?? "", {}, Object.fromEntries(names)).of(0);
       return (
         <Card title={type} words={name} value={start} again={again}>
           {made.terms.map((term, i) => (
-            <Operand key={i} {...{ kit, term }} at={result}>
-              {kit.nameOf(i)} =
+            <Operand key={i} term={term} at={result}>
+              {nameOf(i)} =
             </Operand>
           ))}
           <div class="nbg-operation">{made.formula.text}</div>

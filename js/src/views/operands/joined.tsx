@@ -1,17 +1,18 @@
 // A mean, sum or maximum along any axes: all numbers that are joined, as bars.
+
 import type { Pooled } from "../../explain/pool.ts";
 import type { Value } from "../../plan.ts";
-import type * as Kit from "../explain/kit.ts";
+import { Contributions } from "../explain/contributions.tsx";
 
 /** Where the number stands that counts most, in either direction. */
 const largestOf = (numbers: Float64Array): number =>
   numbers.reduce((best, one, k) => (Math.abs(one) > Math.abs(numbers[best] ?? 0) ? k : best), 0);
 
-export function Joined(props: { kit: typeof Kit; source: Value; pooled: Pooled; width: number }) {
-  const { kit, source, pooled, width } = props;
+export function Joined(props: { source: Value; pooled: Pooled; width: number }) {
+  const { source, pooled, width } = props;
   const numbers = Float64Array.from(pooled.cells, ({ input }) => input);
   return (
-    <kit.Contributions
+    <Contributions
       contributions={numbers}
       first={0}
       noun="number"

@@ -1,6 +1,7 @@
 // Which weights of a filter each phase of a transposed convolution has: those of this one are marked.
+
 import type { Phased } from "../../explain/window.ts";
-import type * as Kit from "../explain/kit.ts";
+import { Figure } from "../explain/matrix.tsx";
 
 /** CSS pixels of the diagram's longer side, of one weight at most, and the least with its letters. */
 const SIDE = 132;
@@ -11,14 +12,12 @@ const LETTERED = 20;
 const LETTERS = "ABCDEFGHIJKLMNOP";
 
 export function Phases(props: {
-  kit: typeof Kit;
   phased: Phased;
   dilations: readonly number[];
   rows: number;
   columns: number;
 }) {
-  const { kit, phased, dilations, rows, columns } = props;
-  const { Figure } = kit;
+  const { phased, dilations, rows, columns } = props;
   const { filter, strides } = phased;
   const [sy, sx] = strides;
   const [dy, dx] = [dilations.at(-2) ?? 1, dilations.at(-1) ?? 1];

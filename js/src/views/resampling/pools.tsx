@@ -1,11 +1,13 @@
 // A pool's number: which of a window's numbers is passed on, or what their mean is.
+
 import { aroundOf } from "../../explain/around.ts";
 import type { Pooled } from "../../explain/pool.ts";
 import { exact, full } from "../../format.ts";
 import type { Layer, Value } from "../../plan.ts";
-import type { Drawn, Source } from "../explain/ends.tsx";
-import type * as Kit from "../explain/kit.ts";
-import type { Cell } from "../explain/matrix.tsx";
+import { useShown } from "../explain/colors.ts";
+import { type Drawn, Ends, GAP, type Source } from "../explain/ends.tsx";
+import { type Cell, Figure, Matrix } from "../explain/matrix.tsx";
+import { Num } from "../explain/number.tsx";
 import { largest } from "../layout.ts";
 
 /** CSS pixels of the words beside. */
@@ -13,21 +15,19 @@ const SAID = 200;
 const MOST_CELLS = 1024;
 
 export function PoolPicture(props: {
-  kit: typeof Kit;
   layer: Layer;
   source: Value;
   pooled: Pooled;
   channel: number;
   drawn: Drawn;
 }) {
-  const { kit, layer, source, pooled, channel, drawn } = props;
-  const { Ends, Figure, Matrix, Num } = kit;
+  const { layer, source, pooled, channel, drawn } = props;
   const { lines, cells, winner, kind } = pooled;
   const [rows, columns] = [lines.rows.length, lines.columns.length];
   const marked = "the window";
   const from: Source = { value: source, channel, lines, around: aroundOf(layer), marked };
   const cell = Math.max(6, Math.min(54, Math.floor(drawn.width / columns), Math.floor(300 / rows)));
-  const color = kit.useShown(source, largest(cells.map((one) => one.input)) || 1);
+  const color = useShown(source, largest(cells.map((one) => one.input)) || 1);
   const shown = cells.map(({ input, state }, i): Cell => {
     if (kind !== "max") return { value: input, state };
     if (state !== "input") return { value: input, state, empty: true };
@@ -36,7 +36,7 @@ export function PoolPicture(props: {
   const inside = cells.filter((one) => one.state === "input").length;
   const few = cells.length <= MOST_CELLS;
   return (
-    <Ends sources={[from]} drawn={drawn} needs={columns * cell + kit.GAP + SAID}>
+    <Ends sources={[from]} drawn={drawn} needs={columns * cell + GAP + SAID}>
       {few && (
         <Figure title="Window" text={`${rows}×${columns}`}>
           <Matrix

@@ -1,38 +1,34 @@
 // A resampled pixel: the pixels that it is made of, times their shares.
+
 import { useSignal } from "@preact/signals";
 import type { Mixed } from "../../explain/moved.ts";
+import { spansOf } from "../../explain/window.ts";
 import { exact } from "../../format.ts";
 import type { Value } from "../../plan.ts";
-import type { Drawn, Source } from "../explain/ends.tsx";
-import type * as Kit from "../explain/kit.ts";
+import { useShown, useSigned } from "../explain/colors.ts";
+import { type Drawn, Ends, type Source } from "../explain/ends.tsx";
+import { cellIn, Equation, mostOf } from "../explain/taps.tsx";
 
 /** CSS pixels of an equation over four pixels. */
 const NEEDS = 3 * 112 + 2 * 28;
 
-export function Resized(props: {
-  kit: typeof Kit;
-  source: Value;
-  mixed: Mixed;
-  channel: number;
-  drawn: Drawn;
-}) {
-  const { kit, source, mixed, channel, drawn } = props;
-  const { Ends, Equation } = kit;
+export function Resized(props: { source: Value; mixed: Mixed; channel: number; drawn: Drawn }) {
+  const { source, mixed, channel, drawn } = props;
   const linked = useSignal<number | null>(null);
   const { lines, parts, value } = mixed;
   const marked = parts.length === 1 ? "the pixel that is copied" : "the pixels that are mixed";
   const from: Source = { value: source, channel, lines, marked };
   const columns = lines.columns.length;
-  const { cell, way } = kit.cellIn(drawn.width, lines.rows.length, columns, 3);
+  const { cell, way } = cellIn(drawn.width, lines.rows.length, columns, 3);
   const cells = {
     pixel: parts.map((part) => ({ value: part.value })),
     share: parts.map(({ share }) => ({ value: share })),
     product: parts.map((part) => ({ value: part.share * part.value })),
   };
   const colors = {
-    pixel: kit.useShown(source, kit.mostOf(cells.pixel)),
-    share: kit.useSigned(1),
-    product: kit.useShown(source, kit.mostOf(cells.product)),
+    pixel: useShown(source, mostOf(cells.pixel)),
+    share: useSigned(1),
+    product: useShown(source, mostOf(cells.product)),
   };
   const note = (i: number): string => {
     const part = parts[i];
@@ -48,7 +44,7 @@ export function Resized(props: {
             terms={[
               {
                 title: "Source pixels",
-                text: kit.spansOf(lines, source.nchw[2] === 1),
+                text: spansOf(lines, source.nchw[2] === 1),
                 label: "Source pixels",
                 cells: cells.pixel,
                 color: colors.pixel,

@@ -1,13 +1,24 @@
 // A transposed convolution's number, told in its two ways: with zeros inserted, and by phases.
+
 import { useSignal } from "@preact/signals";
 import { aroundOf } from "../../explain/around.ts";
 import { reaching } from "../../explain/reaching.ts";
 import type { Phased } from "../../explain/window.ts";
 import { fixed } from "../../format.ts";
-import type { Source } from "../explain/ends.tsx";
-import type * as Kit from "../explain/kit.ts";
+import { useShown, useSigned } from "../explain/colors.ts";
+import { Ends, type Source } from "../explain/ends.tsx";
 import type { Cell } from "../explain/matrix.tsx";
-import type { Summed } from "../explain/sums.tsx";
+import { Channels, type Summed } from "../explain/sums.tsx";
+import {
+  cellIn,
+  Equation,
+  inputs,
+  MOST_TAPS,
+  mostOf,
+  noteOf,
+  results,
+  weights,
+} from "../explain/taps.tsx";
 import { Counted } from "./counted.tsx";
 import { Phases } from "./phases.tsx";
 
@@ -21,18 +32,17 @@ function outsideText(taps: number, inside: number): string {
   return `; ${some} ${taps - inside === 1 && inside > 0 ? "taps lies" : "taps lie"} outside the map (padding)`;
 }
 
-type Props = Summed & { readonly kit: typeof Kit };
+type Props = Summed;
 
 export function Transposed(props: Props) {
-  const { kit, layer, source, products, chosen, drawn } = props;
+  const { layer, source, products, chosen, drawn } = props;
   const { phased, lines, first } = products;
   if (phased === null) return null;
-  const { Ends, Channels } = kit;
   const { filter } = phased;
   const marked = "the pixels under the filter";
   const channel = first + chosen;
   const from: Source = { value: source, channel, lines: filter, around: aroundOf(layer), marked };
-  const few = lines.rows.length * lines.columns.length <= kit.MOST_TAPS;
+  const few = lines.rows.length * lines.columns.length <= MOST_TAPS;
   const counts = reaching(layer.window, source.shape.slice(2), layer.output_shape.slice(2));
   const { y, x } = drawn.result;
   return (
@@ -53,16 +63,15 @@ export function Transposed(props: Props) {
   );
 }
 
-function Both({ kit, ...props }: Props & { phased: Phased }) {
+function Both(props: Props & { phased: Phased }) {
   const { layer, source, products, chosen, phased, weight, output, drawn } = props;
   const linked = useSignal<number | null>(null);
   const below = useSignal<number | null>(null);
-  const { Equation } = kit;
   const { first } = products;
   const { filter } = phased;
   const [patch, sub] = [products.patch(chosen), products.patch(chosen, filter)];
-  const wide = kit.cellIn(drawn.width, patch.rows, patch.columns, 3);
-  const small = kit.cellIn(drawn.width, sub.rows || 1, sub.columns || 1, 3);
+  const wide = cellIn(drawn.width, patch.rows, patch.columns, 3);
+  const small = cellIn(drawn.width, sub.rows || 1, sub.columns || 1, 3);
   const taps = new Set(
     filter.rows.flatMap((row) => filter.columns.map((column) => `${row.tap},${column.tap}`)),
   );
@@ -73,15 +82,15 @@ function Both({ kit, ...props }: Props & { phased: Phased }) {
       return taps.has(tap) ? { ...one, mark: "ring" } : one;
     });
   const cells = {
-    input: kit.inputs(patch),
-    weight: kit.weights(patch),
-    product: kit.results(patch),
+    input: inputs(patch),
+    weight: weights(patch),
+    product: results(patch),
   };
-  const less = { input: kit.inputs(sub), weight: kit.weights(sub), product: kit.results(sub) };
+  const less = { input: inputs(sub), weight: weights(sub), product: results(sub) };
   const colors = {
-    input: kit.useShown(source, kit.mostOf(cells.input)),
-    weight: kit.useSigned(kit.mostOf(cells.weight)),
-    product: kit.useSigned(kit.mostOf(cells.product)),
+    input: useShown(source, mostOf(cells.input)),
+    weight: useSigned(mostOf(cells.weight)),
+    product: useSigned(mostOf(cells.product)),
   };
   const flat = source.nchw[2] === 1 && patch.rows === 1;
   const [sy, sx] = phased.strides;
@@ -100,7 +109,7 @@ function Both({ kit, ...props }: Props & { phased: Phased }) {
         <div class={way(wide)}>
           <Equation
             {...{ linked, flat, columns: patch.columns, cell: wide.cell }}
-            note={kit.noteOf(patch)}
+            note={noteOf(patch)}
             terms={[
               {
                 title: "Map",
@@ -138,7 +147,7 @@ function Both({ kit, ...props }: Props & { phased: Phased }) {
         </p>
         <div class="nbg-phased">
           <Phases
-            {...{ kit, phased }}
+            phased={phased}
             dilations={layer.window.dilations}
             rows={patch.rows}
             columns={patch.columns}
@@ -149,7 +158,7 @@ function Both({ kit, ...props }: Props & { phased: Phased }) {
                 {...{ flat, columns: sub.columns }}
                 cell={small.cell}
                 linked={below}
-                note={kit.noteOf(sub)}
+                note={noteOf(sub)}
                 terms={[
                   {
                     title: "Pixels",

@@ -23,7 +23,7 @@ export function inputOf(state: ViewerState, chosen: string): Input | undefined {
 }
 
 /** The sources that an input can have, in their order. */
-export function offered(state: ViewerState, input: Input, latent: boolean): readonly Kind[] {
+export function offered(state: ViewerState, input: Input): readonly Kind[] {
   const now = state.source.value?.kind;
   const given = (kind: Kind): boolean =>
     now === kind || state.given.value.some((one) => one.kind === kind);
@@ -32,7 +32,7 @@ export function offered(state: ViewerState, input: Input, latent: boolean): read
     ...(pictures ? (["picture", "webcam", "video", "drawing"] as const) : []),
     ...(given("images") ? (["images"] as const) : []),
     ...(input.dtype === "float32" ? (["noise"] as const) : []),
-    ...(latent && given("latent") ? (["latent"] as const) : []),
+    ...(given("latent") ? (["latent"] as const) : []),
   ];
 }
 

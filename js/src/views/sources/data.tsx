@@ -7,7 +7,6 @@ import { sidesOf } from "../../gl/fitting.ts";
 import type { Source } from "../../source.ts";
 import type { SourceControls } from "../../state/sources.ts";
 import { useViews } from "../context.ts";
-import { roomOf } from "../rooms.tsx";
 import type { PartProps } from "./drawer.tsx";
 import { NumberField } from "./field.tsx";
 import { PauseIcon, PlayIcon, ShuffleIcon } from "./icons.tsx";
@@ -41,8 +40,7 @@ export function DataPart({ input, source }: PartProps) {
   };
   const own = labels[source.index] ?? ANY;
   const search = controls.search;
-  const beside = roomOf("manipulate") === undefined ? 1 : 2;
-  const room = width.value >= 760 ? (width.value - 32 - 226) / beside : width.value - 32;
+  const room = width.value >= 760 ? (width.value - 32 - 226) / 2 : width.value - 32;
   const columns = Math.max(3, Math.min(COLUMNS, Math.floor((room + GAP) / (TILE + GAP))));
   return (
     <div class="nbg-data">

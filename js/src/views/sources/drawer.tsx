@@ -1,13 +1,14 @@
 // The drawer under the bar: which source, what that offers, what is done to its picture, and what enters the network.
+
 import type { FunctionComponent } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Input } from "../../plan.ts";
 import type { Source } from "../../source.ts";
-import type * as bend from "../bend/room.ts";
+import { pythonOf as linesOf } from "../bend/lines.ts";
+import { Lines } from "../bend/python.tsx";
 import { useViews } from "../context.ts";
-import type * as latentRoom from "../latent/room.ts";
-import type * as manipulate from "../manipulate/room.ts";
-import { roomOf } from "../rooms.tsx";
+import { LatentPart } from "../latent/part.tsx";
+import { Manipulations } from "../manipulate/view.tsx";
 import { CameraPart } from "./camera.tsx";
 import { begin, inputOf, inputsOf, type Kind, offered, takeFile, takeOver } from "./choose.ts";
 import { KIND_ICONS } from "./chosen.tsx";
@@ -72,13 +73,11 @@ function Open() {
 
   const input = inputOf(state, key);
   if (input === undefined) return null;
-  const LatentPart = roomOf<typeof latentRoom>("latent")?.LatentPart;
-  const kinds = offered(state, input, LatentPart !== undefined);
+  const kinds = offered(state, input);
   const kept = looked?.of === (source?.kind ?? null) ? looked.at : undefined;
   const shown = kept ?? source?.kind ?? kinds[0];
   const ShownPart = shown === "latent" ? undefined : shown && PARTS[shown];
   const inputs = inputsOf(state);
-  const Manipulations = roomOf<typeof manipulate>("manipulate")?.Manipulations;
   const choose = (kind: Kind): void => {
     setTrouble("");
     if (BEGIN.includes(kind)) {
@@ -167,7 +166,7 @@ function Open() {
           Close <CloseIcon />
         </button>
       </div>
-      {shown === "latent" && LatentPart && network.value !== null ? (
+      {shown === "latent" && network.value !== null ? (
         // It feeds no input: what is done to one, or enters by it, is not looked at meanwhile.
         <>
           <Trouble input={input} shown={shown} said={trouble} />
@@ -185,7 +184,7 @@ function Open() {
               />
             )}
           </div>
-          {Manipulations && network.value !== null && (
+          {network.value !== null && (
             <div class="nbg-manipulations">
               <Manipulations network={network.value} input={input.key} />
             </div>
@@ -248,10 +247,9 @@ function Failed({ source }: { source: Source }) {
 /** Lines of Python that do the same: the source, but for a file that this browser could not read, and its manipulations. */
 function Python({ input, several }: { input: string; several: boolean }) {
   const { source, sourceStatus, edited } = useViews().state;
-  const room = roomOf<typeof bend>("bend");
   const now = sourceStatus.value.phase === "failed" ? null : source.value;
   const line = now === null ? "" : pythonOf(now, several);
   const manipulations = edited.value.edits.filter(({ layer }) => layer === input);
-  const lines = [...(line === "" ? [] : [line]), ...(room?.linesOf(manipulations) ?? [])];
-  return room && lines.length > 0 ? <room.Lines title="As Python" lines={lines} /> : null;
+  const lines = [...(line === "" ? [] : [line]), ...linesOf(manipulations)];
+  return lines.length > 0 ? <Lines title="As Python" lines={lines} /> : null;
 }

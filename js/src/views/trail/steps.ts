@@ -1,13 +1,13 @@
 // From an explained number to another one, and what a place is called on the way.
+
 import { batch } from "@preact/signals";
+import { attentionOf } from "../../explain/attention.ts";
 import { coordinates, place } from "../../explain/tensor.ts";
 import { classText, type Names } from "../../network/classes.ts";
 import type { Network } from "../../network/network.ts";
 import type { PlanHeader, Tokens, Value } from "../../plan.ts";
 import type { Step, ViewerState } from "../../state.ts";
 import { useViews } from "../context.ts";
-import type * as explain from "../explain/room.ts";
-import { roomOf } from "../rooms.tsx";
 
 /** Where a number stands in a value. */
 type Spot = Omit<Step, "layer">;
@@ -53,10 +53,9 @@ function partOf(network: Network, value: Value): { share: Value; mixes: boolean 
   const known = parts.get(network) ?? new Map();
   parts.set(network, known);
   const before = known.get(value.key);
-  const find = roomOf<typeof explain>("explain")?.attentionOf;
-  if (before !== undefined || find === undefined) return before ?? null;
+  if (before !== undefined) return before;
   const layer = network.layers.find(({ name }) => name === value.key);
-  const found = layer === undefined ? null : find(network, layer);
+  const found = layer === undefined ? null : attentionOf(network, layer);
   const share = network.values.get(found?.share.name ?? "");
   const part = found && share ? { share, mixes: found.mix.name === value.key } : null;
   known.set(value.key, part);

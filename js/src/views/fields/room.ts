@@ -1,3 +1,0 @@
-// Explain's receptive and projective fields, as a room.
-export { default as style } from "./style.css";
-export { FieldPictures } from "./view.tsx";

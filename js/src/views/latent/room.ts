@@ -1,5 +1,0 @@
-// The latent workbench.
-import style from "./latent.css";
-
-export { LatentPart } from "./part.tsx";
-export { style };
