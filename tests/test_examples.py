@@ -282,6 +282,16 @@ def test_the_layer_that_computes_across_examples_is_named(batch: int) -> None:
         np.testing.assert_allclose(session.run(x)["2"], right, atol=1e-4)
 
 
+@pytest.mark.parametrize("batch", [1, 3])
+def test_hooks_of_the_user_see_the_batch_that_was_given_and_no_other(batch: int) -> None:
+    model = nn.Sequential(nn.Conv2d(4, 4, 3), nn.ReLU()).eval()
+    seen = []
+    model[0].register_forward_hook(lambda module, args, output: seen.append(len(output)))
+    plan = nbglcnn.compile(model, randn(batch, *SHAPE))
+    assert set(seen) == {batch}
+    assert all(value.by_example and not value.mixed for value in plan.values)
+
+
 def test_what_computes_across_examples_is_not_recorded_in_pieces(tmp_path: Path) -> None:
     model = nn.Sequential(nn.Conv2d(4, 4, 3), nn.BatchNorm2d(4, track_running_stats=False)).eval()
     x = randn(6, *SHAPE)
