@@ -127,25 +127,6 @@ def test_the_lines_of_python_have_the_manipulations(show: Show) -> None:
     ]
 
 
-def test_the_lines_of_python_have_the_manipulations(show: Show) -> None:
-    sourced = opened(show)
-    sourced.set("noise", seed=3, mean=0.5, std=0.1)
-    sourced.wait(1)
-    sourced.open()
-    page = sourced.page
-    for word in ("Invert", "Rotate"):
-        page.get_by_label("Add a manipulation").select_option(label=word)
-    page.locator(".nbg-manipulation[data-bend=invert] input[type=checkbox]").first.uncheck()
-    lines = page.locator(".nbg-drawer pre").inner_text().split("\n")
-    key = sourced.input.key
-    assert lines == [
-        "viewer.source = nbglcnn.Noise(3, mean=0.5, std=0.1)",
-        "from nbglcnn import transforms",
-        f'viewer.bend("{key}", transforms.invert(), enabled=False)',
-        f'viewer.bend("{key}", transforms.rotate(15))',
-    ]
-
-
 def test_what_enters_the_network_is_shown_after_its_manipulations(show: Show) -> None:
     sourced = opened(show)
     sourced.set("noise", seed=3, mean=0.5, std=0.1)
