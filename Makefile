@@ -6,7 +6,7 @@ IN_VENV := .venv/bin/python -m
 WORKERS := -n 3 --dist worksteal
 PYTEST := OMP_NUM_THREADS=1 .venv/bin/python -m pytest $(WORKERS)
 # the files that `make test` takes a part of
-SWEPT = $(shell grep -lE 'ONE_RENDERER|mark\.sweep|swept_|"--sweep"' tests/test_*.py)
+SWEPT = $(shell grep -rlE --include='test_*.py' 'ONE_RENDERER|mark\.sweep|swept_|"--sweep"' tests)
 NPM := PATH="$(CURDIR)/.venv/bin:$$PATH" npm --prefix js run --silent
 
 # Where it is set, every process of the tests would compile Python anew.

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).parents[1] / "scripts"))
+sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 
 from playwright.sync_api import sync_playwright
 

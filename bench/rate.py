@@ -19,7 +19,7 @@ from typing import Any
 
 BENCH = Path(__file__).parent
 ROOT = BENCH.parent
-sys.path += [str(BENCH), str(ROOT / "scripts")]
+sys.path += [str(BENCH), str(ROOT / "scripts"), str(ROOT / "tests/support")]
 
 from lab import Notebook  # noqa: E402
 from notebooks import notebooks  # noqa: E402

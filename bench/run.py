@@ -21,7 +21,7 @@ from typing import Any
 
 BENCH = Path(__file__).parent
 ROOT = BENCH.parent
-sys.path += [str(BENCH), str(ROOT / "scripts")]
+sys.path += [str(BENCH), str(ROOT / "scripts"), str(ROOT / "tests/support")]
 
 from playwright.sync_api import Error, Page  # noqa: E402
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 BENCH = Path(__file__).parent
 ROOT = BENCH.parent
-sys.path += [str(ROOT / "scripts"), str(ROOT / "tests" / "support")]
+sys.path += [str(ROOT / "scripts"), str(ROOT / "tests/support")]
 
 import torch  # noqa: E402
 from playwright.sync_api import sync_playwright  # noqa: E402

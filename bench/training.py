@@ -19,7 +19,7 @@ from typing import Any
 
 BENCH = Path(__file__).parent
 ROOT = BENCH.parent
-sys.path += [str(BENCH), str(ROOT / "scripts"), str(ROOT / "tests" / "support")]
+sys.path += [str(BENCH), str(ROOT / "scripts"), str(ROOT / "tests/support")]
 
 import numpy as np  # noqa: E402
 import torch  # noqa: E402

@@ -20,6 +20,8 @@ import onnx
 from onnx.backend.test.runner import Runner
 from playwright.sync_api import sync_playwright
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "support"))
+
 from browsers import RENDERERS
 from nbglcnn.backend import compiled, named_inputs, outputs_of, shape_inputs
 from nbglcnn.errors import UnsupportedModel

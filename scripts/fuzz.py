@@ -27,6 +27,8 @@ from queue import Empty, SimpleQueue
 from random import Random
 from typing import IO, Any
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "support"))
+
 from cpu_time import slowness
 from fuzz_models import seeds
 from fuzz_mutations import mutated_bytes, mutated_structure

@@ -13,6 +13,8 @@ from pathlib import Path
 from PIL import Image
 from playwright.sync_api import Browser, sync_playwright
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "support"))
+
 from browsers import chromium_arguments, find_chromium
 from lab import QUIET, Lab, Notebook, local_page, running_lab
 
@@ -28,7 +30,7 @@ LEAST_COLOURS = {"profile": 60}  # words alone have a few dozen
 
 SETUP = f"""
 import sys
-sys.path[:0] = [*{[str(ROOT / name) for name in ("scripts", "notebooks", "tests/support")]!r}]
+sys.path[:0] = [*{[str(ROOT / name) for name in ("notebooks", "tests/support")]!r}]
 import torch, nbglcnn
 import gallery_networks as networks
 from denoiser import trained

@@ -18,6 +18,8 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, sync_playwright
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "support"))
+
 import host_flows
 import setup
 from browsers import chromium_arguments, find_chromium

@@ -7,7 +7,7 @@ The faults stand in tests/mutants/<area>.toml. One is an entry like
     file = "src/nbglcnn/lowering/lower.py"
     old = 'the text, which stands exactly once in the file'
     new = 'what it becomes'
-    tests = ["tests/test_plan.py::test_that_ought_to_notice", "js/test/wire.test.ts"]
+    tests = ["tests/plan/test_plan.py::test_that_ought_to_notice", "js/test/wire.test.ts"]
 
 `tests` are node ids of pytest (or "FILE -k WORDS") and files for `node --test`, quick ones first:
 the first failure ends the run. They are run without any fault too, where they have to pass; a fault
@@ -30,6 +30,8 @@ from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Literal, TypeVar
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
 from mutant_copy import Copy, Kind, Outcome, needs
 from nbglcnn.tables import table

@@ -11,6 +11,8 @@ from pathlib import Path
 from PIL import Image
 from playwright.sync_api import Locator, Page, sync_playwright
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "support"))
+
 from browsers import chromium_arguments, find_chromium
 from lab import QUIET, Lab, Notebook, local_page, running_lab
 
@@ -209,7 +211,7 @@ def take_tour(lab: Lab, page: Page) -> list[Path]:
 
 def take_graph(lab: Lab, page: Page) -> list[Path]:
     """The Network tab of a U-Net, which is a graph."""
-    shutil.copy(ROOT / "scripts" / "denoiser.py", lab.root)
+    shutil.copy(ROOT / "tests" / "support" / "denoiser.py", lab.root)
     notebook = lab.notebook(page)
     notebook.run(
         "import nbglcnn\nfrom denoiser import trained\nviewer = nbglcnn.Viewer(*trained())\nviewer"

@@ -13,6 +13,8 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "support"))
+
 from browsers import chromium_arguments, find_chromium
 from lab import Notebook, alone, running_lab
 from leaks import (

@@ -30,6 +30,9 @@ from statistics import median
 from typing import Any
 
 from nbglcnn.tables import table
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "support"))
+
 from wild_networks import Network, networks, prepare
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -1,4 +1,4 @@
-// What tests/test_engine.py calls in a browser: an engine with no client in Python and no view.
+// What tests/page/test_engine.py calls in a browser: an engine with no client in Python and no view.
 
 import { createEngine } from "../src/engine/engine.ts";
 import { pageStore } from "../src/engine/store.ts";

@@ -1,4 +1,4 @@
-// What tests/test_page_sweep.py calls: a session's whole life with one fault at the n-th call of WebGL.
+// What tests/page/test_page_sweep.py calls: a session's whole life with one fault at the n-th call of WebGL.
 import { type GlDevice, openDevice } from "../src/gl/device.ts";
 import { parsePlan } from "../src/gl/format.ts";
 import { createSession } from "../src/gl/session.ts";

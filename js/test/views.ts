@@ -1,4 +1,4 @@
-// What tests/test_views.py calls in a browser: the views over a real session.
+// What tests/views/test_views.py calls in a browser: the views over a real session.
 import { effect, signal } from "@preact/signals";
 import { createElement, Fragment, options } from "preact";
 import type { Edit } from "../src/edits.ts";

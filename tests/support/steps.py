@@ -115,7 +115,7 @@ def live(*, end: int | None = None, by: str = "page") -> list[list[Any]]:
 
 
 def tell(*lives: list[list[Any]]) -> None:
-    print(json.dumps(lives))  # noqa: T201
+    print(json.dumps(lives))
 
 
 def keep() -> Viewer:

@@ -1,0 +1,159 @@
+"""The documentation is true: code runs, messages exist, tables are those of the records."""
+
+import ast
+import builtins
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page
+
+import generate_docs
+import nbglcnn
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = list(dict.fromkeys(PAGES))
+
+# Runs a page's ```python blocks in order in one namespace; `await` is allowed, as in a notebook.
+RUN = """
+import ast, asyncio, inspect, re, sys
+names = {}
+for block in re.findall(r"^```python\\n(.*?)^```", open(sys.argv[1]).read(), re.M | re.S):
+    code = compile(block, "block", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    result = eval(code, names)
+    if inspect.iscoroutine(result):
+        asyncio.run(result)
+"""
+
+
+def run_blocks(page: Path, folder: Path) -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", RUN, str(page)], cwd=folder, capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr
+    # A machine that is slow shows a training's progress bar.
+    words = [line for line in re.split(r"[\r\n]+", run.stderr) if line.strip() and "%|" not in line]
+    assert words == [], "a newcomer's script should end without a word on stderr"
+
+
+def with_python(pages: list[Path]) -> list[Path]:
+    return [page for page in pages if "\n```python\n" in page.read_text()]
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path]:
+    """ran(page): the folder in which its code has run, once for all tests."""
+
+    @cache
+    def folder(page: Path) -> Path:
+        made = tmp_path_factory.mktemp(page.stem)
+        run_blocks(page, made)
+        return made
+
+    return folder
+
+
+@pytest.mark.parametrize("page", with_python(PAGES), ids=lambda page: page.name)
+def test_the_code_on_a_page_runs(page: Path, ran: Callable[[Path], Path]) -> None:
+    ran(page)
+
+
+def test_the_readmes_web_page_shows_what_its_plan_gives(
+    ran: Callable[[Path], Path], gl_page: Callable[..., Page], site: tuple[str, dict[str, bytes]]
+) -> None:
+    readme = ROOT / "README.md"
+    folder = ran(readme)
+    [html] = re.findall(r"^```html\n(.*?)^```", readme.read_text(), re.M | re.S)
+    _, files = site
+    # Its favicon is nobody's business here.
+    files["/readme/index.html"] = html.replace("<p", '<link rel="icon" href="data:,"><p').encode()
+    for name in ("model.plan", "runtime.js"):
+        files[f"/readme/{name}"] = (folder / name).read_bytes()
+    page = gl_page("swiftshader", path="/readme/index.html")
+    page.wait_for_function("() => document.getElementById('result').textContent !== ''")
+    words = page.inner_text("#result")
+    match = re.fullmatch(r"784 numbers, the first (0\.\d+)", words)
+    assert match, words
+
+
+def test_operators_md_is_current() -> None:
+    written = generate_docs.FILE.read_text(encoding="utf-8")
+    assert written == generate_docs.text(), "run `python scripts/generate_docs.py`"
+
+
+def test_source_quoted_in_contributing_is_the_source() -> None:
+    folders = ("src/nbglcnn/ops", "src/nbglcnn/shaders", "tests/cases")
+    files = [file for folder in folders for file in (ROOT / folder).iterdir() if file.is_file()]
+    lines = {line.strip() for file in files for line in file.read_text("utf-8").splitlines()}
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```(?:py|glsl)\n(.*?)^```", page, re.M | re.S)
+    quoted = [line.strip() for block in blocks for line in block.splitlines()]
+    assert len(quoted) > 10
+    assert [line for line in quoted if line not in lines] == []
+
+
+def texts_of(file: Path) -> Iterator[str]:
+    """A source file's string constants, with … for what an f-string puts in."""
+    source = file.read_text(encoding="utf-8")
+    if file.suffix != ".py":
+        joined = re.sub(r'"\s*\+\s*(["`])', "", source).replace('" +\n', "")
+        yield from (re.sub(r"\$\{[^}]*\}", "…", text) for text in joined.splitlines())
+        return
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+        elif isinstance(node, ast.JoinedStr):
+            yield "".join(
+                str(part.value) if isinstance(part, ast.Constant) else "…" for part in node.values
+            )
+
+
+SOURCES = [
+    file
+    for folder in ("src", "scripts", "js/src")
+    for file in (ROOT / folder).rglob("*")
+    if file.suffix in (".py", ".ts", ".tsx")
+]
+
+
+CLASSES = {*nbglcnn.__all__, *vars(builtins), "TraitError", "DatasetUnavailable", "PlanError"}
+
+
+def test_every_message_in_the_troubleshooting_is_said_somewhere() -> None:
+    said = [text for file in SOURCES for text in texts_of(file)]
+    page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (.*?) \| .*? \| .*? \|$", page, re.M)
+    quoted = [quote for row in rows for quote in re.findall(r"`([^`]+)`", row)]
+    quoted = [quote for quote in quoted if quote not in CLASSES]
+    assert len(quoted) > 80
+
+    def found(quote: str) -> bool:
+        parts = [part.strip() for part in quote.split("…") if part.strip(" .;:()")]
+        pattern = re.compile(r"[\s\S]*".join(map(re.escape, parts)))
+        return any(pattern.search(text) for text in said)
+
+    unknown = [quote for quote in quoted if not found(quote)]
+    assert not unknown, "\n".join(unknown)
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    def anchors(page: Path) -> set[str]:
+        titles = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.M)
+        return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+    broken = []
+    for page in PAGES:
+        text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+        for target in re.findall(r"\]\(([^)]+)\)", text):
+            if target.startswith("http"):
+                continue
+            path, _, anchor = target.partition("#")
+            file = (page.parent / path).resolve() if path else page
+            if not file.exists() or (anchor and anchor not in anchors(file)):
+                broken.append(f"{page.name}: {target}")
+    assert not broken

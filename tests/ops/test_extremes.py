@@ -1,0 +1,101 @@
+"""Everything of torch.nn and torch.nn.functional on extreme inputs, beside PyTorch.
+
+`make test` takes every ninth on local OpenGL, `make sweep` all, in a page of each renderer too.
+"""
+
+import copy
+import inspect
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from conftest import BACKENDS
+from playwright.sync_api import Page
+from torch import nn
+
+import nbglcnn
+from extremes import ITEMS, KINDS, KNOWN, OTHERS, REFUSED, Item, Together, inputs
+from nbglcnn import Plan, Session
+from nbglcnn.report import compared
+from page import GlPage
+
+LOADED = [item for item in ITEMS if item.name not in REFUSED]
+TOGETHER = 12
+PARTS = [LOADED[k : k + TOGETHER] for k in range(0, len(LOADED), TOGETHER)]
+Runs = Callable[[tuple[np.ndarray, ...]], dict[str, np.ndarray]]
+
+
+def differing(
+    plan: Plan, items: Sequence[Item], model: Together, run: Runs, where: str
+) -> list[str]:
+    """What is neither equal to PyTorch's float32 nor as near to its float64."""
+    double, found = copy.deepcopy(model).double(), []
+    for kind in KINDS:
+        arrays = tuple(inputs(kind, model.inputs).values())
+        actual = run(arrays)
+        tensors = [torch.from_numpy(array) for array in arrays]
+        with torch.no_grad():
+            single = {f"output['{n}']": v.numpy() for n, v in model(*tensors).items()}
+            wide = double(*(tensor.double() for tensor in tensors))
+        true = {f"output['{n}']": v.numpy() for n, v in wide.items()}
+        keys = [f"output['{i.name}']" for i in items if kind not in KNOWN.get(i.name, ())]
+        report = compared(
+            plan,
+            {key: actual[key] for key in keys},
+            single,
+            "PyTorch",
+            exact=lambda _, true=true: true,
+        )
+        found += [f"{kind} on {where}: {row}" for row in report.rows if not row.ok]
+    return found
+
+
+def checked(items: Sequence[Item], pages: Callable[[str], GlPage] | None = None) -> None:
+    model = Together(items).eval()
+    plan = nbglcnn.compile(model, tuple(inputs("normal", model.inputs).values()), observe="outputs")
+    with Session(plan) as session:
+        found = differing(plan, items, model, lambda arrays: session.run(*arrays), "OpenGL")
+    for backend in BACKENDS if pages else ():
+        page = pages(backend)
+        number = page.open(plan)
+        found += differing(plan, items, model, lambda a, p=page, k=number: p.values(k, a), backend)
+        page.close(number)
+    assert not found, "\n".join(found)
+
+
+def test_a_spread_of_modules_and_functions_on_extreme_inputs() -> None:
+    checked(LOADED[::9])
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("items", PARTS, ids=[part[0].name for part in PARTS])
+def test_modules_and_functions_on_extreme_inputs(
+    items: list[Item], gl_page: Callable[..., Page], site: tuple[str, dict[str, bytes]]
+) -> None:
+    checked(items, lambda backend: GlPage(gl_page(backend), site[1]))
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_does_not_load_is_refused_in_words(name: str) -> None:
+    [item] = [item for item in ITEMS if item.name == name]
+    model = Together([item]).eval()
+    with pytest.raises(nbglcnn.NbglcnnError):
+        nbglcnn.compile(model, tuple(inputs("normal", model.inputs).values()))
+
+
+def test_the_table_has_everything_of_torch_nn() -> None:
+    modules = [
+        f"nn.{name}"
+        for name, kind in vars(nn).items()
+        if inspect.isclass(kind) and issubclass(kind, nn.Module) and not name.startswith("Lazy")
+    ]
+    functions = [
+        f"F.{name}"
+        for name, one in vars(F).items()
+        if callable(one) and not name.startswith("_") and not inspect.isclass(one)
+    ]
+    known = {item.name for item in ITEMS} | set(OTHERS)
+    assert [name for name in (*modules, *functions) if name not in known] == []

@@ -1,0 +1,83 @@
+"""Every operator case on local OpenGL and in Chromium, every layer compared.
+
+In Chromium every sixteenth case runs on SwiftShader, every eighth of unusual numbers, the others on
+llvmpipe, which builds shaders four times as fast; test_conformance.py has a case of each operator
+of ONNX's suite on both. One of usual numbers is left out there when the cases before it have run
+all its programs; `make sweep` has each case on both.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+from cases import CASES
+from cases.case import Case
+from conftest import BACKENDS
+from playwright.sync_api import Browser
+from torch import nn
+
+from browsers import complaints
+from conformance import Run, on_opengl
+from equal import assert_equal
+from nbglcnn.load import load
+from nbglcnn.lowering.lower import lower
+from nbglcnn.plan_checks import problem_of
+from nbglcnn.reference import reference
+from page import GlPage
+
+drawn: dict[str, set[object]] = defaultdict(set)  # the programs that ran in pages, by renderer
+
+
+@pytest.fixture(scope="module")
+def page_of(
+    browser: Callable[[str], Browser], site: tuple[str, dict[str, bytes]]
+) -> Iterator[Callable[[str], GlPage]]:
+    """One page a renderer for all cases; what a console says of one is found at the end of all."""
+    opened: dict[str, GlPage] = {}
+    errors: list[list[str]] = []
+
+    def get(backend: str) -> GlPage:
+        if backend not in opened:
+            page = browser(backend).new_page()
+            errors.append(complaints(page))
+            page.goto(site[0])
+            opened[backend] = GlPage(page, site[1])
+            # Open to the end, so that what all Sessions draw and read with is built once.
+            opened[backend].open(lower(load(nn.ReLU(), np.zeros((1, 1, 2, 2), "f"))[0]))
+        return opened[backend]
+
+    yield get
+    assert not any(errors), [found[:10] for found in errors]
+
+
+@pytest.mark.parametrize(
+    ("number", "case"), list(enumerate(CASES)), ids=[case.name for case in CASES]
+)
+def test_every_layer_equals_the_reference(
+    number: int, case: Case, page_of: Callable[[str], GlPage], pytestconfig: pytest.Config
+) -> None:
+    both = pytestconfig.getoption("--sweep") is not None
+    model, inputs = case.build()
+    graph, arrays = load(model, inputs)
+    expected = reference(model, graph, arrays)
+    # A page's time goes into building programs, and one that was built computes what it did before;
+    # infinities, NaN and large numbers are where renderers differ.
+    usual = all(np.abs(array).max(initial=0) < 100 for array in arrays)
+    one = "llvmpipe" if number % (16 if usual else 8) else "swiftshader"
+    renderers = BACKENDS if both else (one,)
+    programs: set[object] = drawn[renderers[0]] if usual and not both else set()
+    for observe in ("all", "outputs"):
+        plan = lower(graph, observe=observe)
+        assert plan.values, "nothing was observed"
+        assert problem_of(plan.header) is None
+        where: list[str] = ["OpenGL"]
+        # Where nothing was fused the page has run it all.
+        if not programs.issuperset(plan.header.programs):
+            where += renderers
+            programs.update(plan.header.programs)
+        for name in where:
+            run: Run = on_opengl if name == "OpenGL" else page_of(name).compute
+            for key, value in run(plan, arrays).items():
+                what = f"{key} on {name}, observe={observe}"
+                assert_equal(value, expected[key], rtol=case.rtol, name=what)

@@ -1,0 +1,46 @@
+"""Small environments for other versions of ipykernel, and for marimo; all else is this Python's.
+
+Each lies in .cache/hosts and sees this environment's packages through a .pth file, so that PyTorch
+is not installed again; what it installs itself comes first.
+"""
+
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+CACHE = Path(__file__).resolve().parents[2] / ".cache" / "hosts"
+
+
+def environment(name: str, requirement: str) -> Path:
+    """The Python of an environment in which a requirement is met, made when it is missing."""
+    folder = CACHE / name
+    scripts = "Scripts" if sys.platform == "win32" else "bin"
+    python = folder / scripts / "python"
+    stamp = folder / "installed"
+    want = f"{requirement}\n{sys.executable}\n{folder}"
+    if stamp.exists() and stamp.read_text() == want:
+        return python
+    print(f"Installing {requirement} into {folder.relative_to(CACHE.parents[2])}", flush=True)
+    _run([sys.executable, "-m", "venv", "--clear", "--without-pip", str(folder)])
+    shared = sysconfig.get_path("purelib")
+    own = sysconfig.get_path("purelib", vars={"base": str(folder), "platbase": str(folder)})
+    # addsitedir, not a bare path: it reads the .pth of an editable install as well.
+    Path(own, "shared.pth").write_text(f"import site; site.addsitedir({shared!r})\n")
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(python)]
+    _run([*pip, "install", "--quiet", requirement])
+    stamp.write_text(want)
+    return python
+
+
+def version(python: Path, package: str) -> str:
+    """Which version of a package an environment has."""
+    code = f"import importlib.metadata; print(importlib.metadata.version({package!r}))"
+    found = subprocess.run([str(python), "-c", code], capture_output=True, text=True, check=True)
+    return found.stdout.strip()
+
+
+def _run(command: list[str]) -> None:
+    run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if run.returncode:
+        raise SystemExit(f"`{' '.join(command)}` failed:\n{run.stdout[-4000:]}")

@@ -1,0 +1,107 @@
+"""The cases of ONNX's own test suite that image networks need, one record each."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+from onnx.backend.test.loader import load_model_tests
+from onnx.backend.test.runner import Runner
+
+SUBSET = Path(__file__).resolve().parents[1] / "cnn_subset.json"
+RINGS = ("core", "extended", "models")
+DATA = Path(onnx.__file__).parents[1]  # where the suite's paths begin
+
+Arrays = tuple[np.ndarray, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteCase:
+    """One case: where it belongs and what the suite says of it; `read` gives model and arrays."""
+
+    name: str
+    ring: str
+    operator: str
+    expanded: bool
+
+    @property
+    def test(self) -> Any:
+        """The suite's own record; all are made, in seconds, when the first is asked for."""
+        return _tests()[self.name]
+
+    @property
+    def tolerance(self) -> dict[str, float]:
+        """The suite's own: 1e-3 relative and 1e-7 absolute, or what the case says."""
+        return {"rtol": self.test.rtol, "atol": self.test.atol}
+
+    def read(self) -> tuple[onnx.ModelProto, list[tuple[Arrays, Arrays]]]:
+        """The model, and its pairs of inputs and expected outputs."""
+        if self.test.model is not None:
+            return self.test.model, [
+                (_arrays(inputs), _arrays(outputs)) for inputs, outputs in self.test.data_sets
+            ]
+        if self.test.model_dir is not None:
+            folder = Path(self.test.model_dir)
+            sets = sorted(folder.glob("test_data_set*"))
+            return onnx.load(folder / "model.onnx"), [
+                (_stored(one, "input"), _stored(one, "output")) for one in sets
+            ]
+        return _light(DATA / self.test.url)
+
+
+def _arrays(items: Sequence[Any]) -> Arrays:
+    return tuple(
+        numpy_helper.to_array(item) if isinstance(item, onnx.TensorProto) else np.asarray(item)
+        for item in items
+    )
+
+
+def _tensor(file: Path) -> np.ndarray:
+    return numpy_helper.to_array(onnx.load_tensor(file))
+
+
+def _stored(folder: Path, kind: str) -> Arrays:
+    files = sorted(folder.glob(f"{kind}_*.pb"), key=lambda f: int(f.stem.split("_")[1]))
+    return tuple(_tensor(file) for file in files)
+
+
+def _light(file: Path) -> tuple[onnx.ModelProto, list[tuple[Arrays, Arrays]]]:
+    """A network whose weights are constants, with the suite's made-up input."""
+    model = onnx.load(file)
+    constants = {tensor.name for tensor in model.graph.initializer}
+    inputs = tuple(
+        Runner.generate_dummy_data(value)
+        for value in model.graph.input
+        if value.name not in constants
+    )
+    outputs = tuple(
+        _tensor(file.with_name(f"{file.stem}_output_{k}.pb"))
+        for k in range(len(model.graph.output))
+    )
+    return model, [(inputs, outputs)]
+
+
+@cache
+def _tests() -> dict[str, Any]:
+    kinds = ("node", "pytorch-converted", "pytorch-operator", "real", "simple")
+    with np.errstate(all="ignore"), warnings.catch_warnings():  # the suite makes its own NaN
+        warnings.simplefilter("ignore")
+        return {test.name: test for kind in kinds for test in load_model_tests(kind=kind)}
+
+
+def suite(rings: Sequence[str] = RINGS, *, expanded: bool = True) -> Iterator[SuiteCase]:
+    """The cases of these rings; expanded ones are operators decomposed by their function bodies."""
+    subset = json.loads(SUBSET.read_text("utf-8"))
+    for ring in rings:
+        for operator, kinds in sorted(subset[ring].items()):
+            for kind in ("plain", "expanded") if expanded else ("plain",):
+                for name in kinds[kind]:
+                    yield SuiteCase(name, ring, operator, kind == "expanded")
