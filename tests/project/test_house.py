@@ -383,14 +383,6 @@ def test_shaders_of_a_plan_find_their_numbers_by_name() -> None:
     assert not found
 
 
-@pytest.mark.parametrize("command", ["ruff check", "ruff format --check", "mypy src"])
-def test_python_is_clean(command: str) -> None:
-    run = subprocess.run(
-        [sys.executable, "-m", *command.split()], cwd=ROOT, capture_output=True, text=True
-    )
-    assert run.returncode == 0, run.stdout + run.stderr
-
-
 def test_a_class_has_its_own_rule_in_one_style_sheet() -> None:
     # All sheets stand in one <style>: the last one's rule would change another view's elements.
     sheets: dict[str, set[str]] = {}
