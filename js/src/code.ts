@@ -78,8 +78,9 @@ function complete(piece: Piece, name: string, bytes: number): void {
   piece.parts.clear();
   // A name ends with its CRC-32: pages over plain http have no crypto.subtle.
   if (at === bytes && crc32(whole) === Number.parseInt(name.slice(-8), 16)) {
-    piece.module = imported(name, whole);
-    piece.module.catch(() => undefined); // whoever waits for it gets the error
+    const module = imported(name, whole);
+    module.catch(() => undefined); // those that wait for it get the error
+    piece.module = module;
   } else {
     piece.damaged++;
     piece.heard = Number.NEGATIVE_INFINITY; // it may be asked for at once

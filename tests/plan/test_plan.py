@@ -17,7 +17,8 @@ from carrier import LAYOUTS, carrier
 from damaged import resealed
 from equal import assert_equal
 from nbglcnn import ModelError, Plan, Session
-from nbglcnn.layout import Layout, batch_of, nchw_of, picture_of
+from nbglcnn.graph import batch_of
+from nbglcnn.layout import Layout, nchw_of, picture_of
 from nbglcnn.load import load, with_parameters
 from nbglcnn.lowering.builder import RESHAPE, Builder
 from nbglcnn.lowering.lower import lower, repack

@@ -134,30 +134,30 @@ def test_an_onnx_output_that_is_read_on_is_a_layer_of_maps(show: Callable[..., V
     views.set(range="layer")
     views.open_layer("y", 2)
     most = float(np.abs(x).max())
-    check_grid(views, -x[0], most)
+    check_grid(views, np.stack([signed(values, most) for values in -x[0]]))
 
 
-def test_the_channels_of_an_onnx_picture_are_maps_on_its_layer_tab(
+def test_the_channels_of_an_onnx_picture_are_grey_in_its_range_on_its_layer_tab(
     show: Callable[..., Views],
 ) -> None:
-    x = np.random.default_rng(2).random((1, 3, 8, 8), np.float32)
+    x = -np.random.default_rng(2).random((1, 3, 8, 8), np.float32)
     plan, inputs = parsed("(float[1,3,8,8] x) => (y) {y = Neg(x)}", x)
     views = show(plan, *inputs)
     views.set(range="layer")
     views.open_layer("y", 1)
-    check_grid(views, -x[0], 1.0)
+    check_grid(views, -255 * x[0, ..., None].repeat(3, -1))
 
 
-def check_grid(views: Views, channels: np.ndarray, most: float) -> None:
-    """The three channels stand beside each other in the colours of their numbers."""
+def check_grid(views: Views, channels: np.ndarray) -> None:
+    """The three channels, (3, 8, 8, RGB), stand beside each other."""
     drawn = pixels(views.page.locator(".nbg-grid canvas").first).astype(int)
     side = drawn.shape[0]
     gap = (drawn.shape[1] - 3 * side) // 2
     middle = (np.arange(8) + 0.5) * side / 8
     at = middle.astype(int)
-    for channel, values in enumerate(channels):
+    for channel, colors in enumerate(channels):
         shown = drawn[:, channel * (side + gap) :][at[:, None], at]
-        assert np.abs(shown - signed(values, most)).max() <= 2
+        assert np.abs(shown - colors).max() <= 2
 
 
 def test_a_value_without_elements_says_so(show: Callable[..., Views]) -> None:
