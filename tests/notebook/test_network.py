@@ -390,3 +390,13 @@ def test_whole_numbers_stay_whole() -> None:
     for values in (2.5, [1, 2, 0.5]):
         with pytest.raises(InputError, match=r"offset has the shape .3,. and holds int.* numbers"):
             checked(graph, "offset", slice(None), values)
+
+
+def test_the_plan_for_any_device_is_in_the_precision_that_is_asked_for() -> None:
+    viewer = Viewer(nn.Conv2d(1, 2, 3).eval(), np.zeros((1, 1, 5, 6), np.float32))
+    try:
+        assert viewer.network.portable().precision == "float32"
+        assert viewer.network.portable("float16").precision == "float16"
+        assert viewer.network.portable("float32").precision == "float32"
+    finally:
+        viewer.close()

@@ -113,3 +113,16 @@ def test_floats_beyond_a_small_integer_type_wrap_as_in_pytorch(dtype: torch.dtyp
         found = session.run(x)["output"]
     np.testing.assert_array_equal(found, x.to(dtype).float().numpy())
     np.testing.assert_array_equal(found, x.to(torch.int32).to(dtype).float().numpy())
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16])
+def test_whole_numbers_are_wrapped_into_small_integers_as_pytorch_does(dtype: torch.dtype) -> None:
+    class Cast(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.to(dtype).float() / 2
+
+    edges = [0, 127, 128, 255, 256, 32767, 32768, 40000, 65535, 65536, 100000]
+    x = torch.tensor([edges, [-number for number in edges]], dtype=torch.int32)
+    model = Cast().eval()
+    with Session(nbglcnn.compile(model, x)) as session:
+        np.testing.assert_array_equal(session.run(x)["output"], model(x).numpy())

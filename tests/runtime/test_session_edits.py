@@ -352,3 +352,13 @@ def test_half_precision(model: Net, x: torch.Tensor) -> None:
             np.testing.assert_allclose(
                 session.run(x)["relu"], expected, atol=2e-3, err_msg=transform.name
             )
+
+
+def test_an_array_in_one_channel_leaves_those_in_others(session: Session, x: torch.Tensor) -> None:
+    before = session.run(x)["relu"].copy()
+    right = before.copy()
+    for channels, factor in (([1, 3], 5), ([1], 2), ([0, 2], 3), ([2], 7)):
+        array = before[:, channels] * factor + 1
+        session.inject("relu", array, channels=channels)
+        right[:, channels] = array
+        np.testing.assert_array_equal(session.run(x)["relu"], right)

@@ -508,3 +508,12 @@ def test_noise_stands_behind_the_picture() -> None:
         assert_equal(viewer.output, expected)
         assert viewer.verify().ok
         viewer.close()
+
+
+@pytest.mark.parametrize("size", [(24, 16), (16, 24)])
+def test_of_a_resized_picture_the_middle_of_an_uneven_size_is_kept(size: tuple[int, int]) -> None:
+    preprocess = Preprocess(size=size, resize=32)
+    assert preprocess.share(size) == 0.5  # of the shorter side, 16 of 32
+    with pytest.raises(InputError, match=r"resize is 15, smaller than size"):
+        Preprocess(size=size, resize=15)
+    assert Preprocess(size=size, resize=16).share(size) == 1

@@ -471,6 +471,16 @@ def test_an_error_of_the_datasets_own_code_names_its_item() -> None:
     assert [bool(one.any()) for one in found] == [True, True, False, True]
 
 
+@pytest.mark.parametrize("count", [items.MOST_READ, items.MOST_READ + 1])
+def test_labels_of_items_alone_are_read_of_so_many_items_and_no_more(count: int) -> None:
+    numbers = [k % 7 for k in range(count)]
+    blocks = Images(Counted([drawn(4, 4)] * count, numbers)).blobs(an_input(1, 3, 4, 4))
+    name = blocks.fields()["labels"]
+    assert bool(name) == (count == items.MOST_READ)
+    if name:
+        assert json.loads(bytes(blocks.blob(name))) == numbers
+
+
 def test_labels_come_from_where_a_dataset_has_them() -> None:
     pictures, record = [drawn(4, 4)] * 5, an_input(1, 3, 4, 4)
 
