@@ -12,7 +12,7 @@ export class History {
   branches: readonly Curve[] = [];
   private ids = 0;
 
-  /** The state of now as a checkpoint; the one with the id `chosen` stays. */
+  /** The current state as a checkpoint; the one with the id `chosen` stays. */
   add(kept: Omit<Kept, "id" | "branch">, chosen: number | null): void {
     this.ids += 1;
     const one = { ...kept, id: this.ids, branch: 0 };
