@@ -292,6 +292,17 @@ def test_hooks_of_the_user_see_the_batch_that_was_given_and_no_other(batch: int)
     assert all(value.by_example and not value.mixed for value in plan.values)
 
 
+@pytest.mark.parametrize("batch", [1, 3])
+def test_a_model_that_needs_its_hooks_is_accepted(batch: int) -> None:
+    model = nn.Sequential(nn.Flatten(2), nn.Conv2d(4, 4, 3)).eval()
+    model[1].register_forward_pre_hook(lambda module, args: (args[0].reshape(-1, *SHAPE),))
+    x = randn(batch, *SHAPE)
+    with Session(nbglcnn.compile(model, x)) as session, torch.no_grad():
+        np.testing.assert_allclose(
+            session.run(x)["output"], model(torch.from_numpy(x)).numpy(), atol=1e-5
+        )
+
+
 def test_what_computes_across_examples_is_not_recorded_in_pieces(tmp_path: Path) -> None:
     model = nn.Sequential(nn.Conv2d(4, 4, 3), nn.BatchNorm2d(4, track_running_stats=False)).eval()
     x = randn(6, *SHAPE)

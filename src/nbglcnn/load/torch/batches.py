@@ -17,7 +17,6 @@ from nbglcnn.errors import NbglcnnError
 from nbglcnn.graph import Array, Dependence, Graph, batch_of
 from nbglcnn.load.names import Call, walk
 from nbglcnn.load.torch.calls import Seen, by_key
-from nbglcnn.load.torch.check import drop_hooks
 from nbglcnn.load.torch.double import doubled
 
 if TYPE_CHECKING:
@@ -32,37 +31,35 @@ def dependences(
     graph: Graph,
     copy: Callable[[], torch.nn.Module],
     tensors: Sequence[torch.Tensor],
-    seen: Seen,
+    seen: Seen | None,
     run: Run,
 ) -> Mapping[str, Dependence]:
     """How the values that hooks see depend on the batch, by key; none where the model refuses.
 
-    `tensors` are all inputs and `seen` what a run on them gave. They run again between two other
-    examples, and the first of several by itself, and have to give the same. `run` runs a `copy` of
-    the model under our hooks. The user's hooks aren't called: they may keep what they see.
+    `tensors` are all inputs and `seen` what a run on them gave, None where hooks of the user's took
+    part in it. They run again between two other examples, and the first of several by itself, and
+    have to give the same. `run` runs a `copy` of the model under our hooks. It has none of the
+    user's, which may keep what they see.
     """
     batch = batch_of(tuple(tensor.shape) for tensor in tensors)
-
-    def copy_without_hooks() -> torch.nn.Module:
-        twin = copy()
-        drop_hooks(twin)
-        return twin
-
-    if drop_hooks(twin := copy()):
-        seen = run(twin, tensors)
     found: dict[str, Dependence] = {}
+    exact: Seen | None = None
+
+    def run_in_float64(inputs: Sequence[torch.Tensor]) -> Seen:
+        with doubled(twin := copy()):
+            return run(twin, inputs)
+
     for size, at in [(batch + 2, 1), (1, 0)][: min(batch, 2)]:
         sliced = _Sliced(batch, size, at)
         others = [sliced.of_input(one) if one.shape[:1] == (batch,) else one for one in tensors]
         try:
-            new = _compared(graph, seen, run(copy_without_hooks(), others), sliced, NEAR)
+            seen = seen or run(copy(), tensors)
+            new = _compared(graph, seen, run(copy(), others), sliced, NEAR)
             if "across" in new.values():  # rounding may look like it
-                with doubled(twin := copy_without_hooks()):
-                    exact = run(twin, tensors)
-                with doubled(twin := copy_without_hooks()):
-                    new = _compared(graph, exact, run(twin, others), sliced, NEAR_IN_FLOAT64)
+                exact = exact or run_in_float64(tensors)
+                new = _compared(graph, exact, run_in_float64(others), sliced, NEAR_IN_FLOAT64)
         except (NbglcnnError, RuntimeError, ValueError, TypeError):
-            continue  # forward isn't written for this batch size
+            continue  # forward isn't written for this batch size, or needs the user's hooks
         found |= {name: one for name, one in new.items() if found.get(name) != "across"}
     return found
 

@@ -186,7 +186,9 @@ def _loaded(
             twin, inputs, float32=autocast, cut=reasons, noise=count, arguments=arguments
         )
 
-    return replace(graph, dependences=dependences(graph, copy, tensors, seen, again))
+    own_run = None if drop_hooks(twin) else seen
+    found_by_batch = dependences(graph, copy_without_hooks, tensors, own_run, again)
+    return replace(graph, dependences=found_by_batch)
 
 
 def _seen(
