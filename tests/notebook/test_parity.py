@@ -259,7 +259,7 @@ def test_numbers_beyond_16_bits_name_their_layer_and_a_page_may_ask_for_float32(
         page = Wires(viewer).page()
         page.ran()
         page.probed()
-        found = until(page, bool)
+        found = until(page, lambda words: bool(words and page.asked("verified")))
         assert "the numbers of wide leave 16 bits (up to " in found
         assert found.endswith(
             'float16 ends at 65504): precision="float32" holds them, in samples of each'
@@ -269,8 +269,8 @@ def test_numbers_beyond_16_bits_name_their_layer_and_a_page_may_ask_for_float32(
         assert viewer.network.precision == viewer.network.plan.precision == "float32"
         page.ran()
         page.probed()
-        found = until(page, lambda words: words.startswith("3 of 3 layers match"))
-        assert "16 bits" not in found and page.asked("verified")[-1]["beyond"] == ""
+        found = until(page, lambda _: page.asked("verified")[-1]["beyond"] == "")
+        assert found.startswith("3 of 3 layers match") and "16 bits" not in found
         with torch.no_grad():
             np.testing.assert_allclose(viewer.output, model(x).numpy(), rtol=1e-5, atol=1e-6)
     finally:
