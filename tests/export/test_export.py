@@ -23,7 +23,7 @@ from torch import nn
 import nbglcnn
 from equal import assert_equal
 from eventually import eventually
-from exported import held_by
+from exported import READ, RUN, held_by
 from fashion_autoencoder import load_autoencoder, load_images
 from fed import PICTURES, pillow, pixels_of, random_picture
 from firefox import FirefoxPage, firefox_page, missing_packages
@@ -40,20 +40,6 @@ LESSON = [
     {"text": "## *Filters*", "view": {"layer": "encoder.0", "name": "filters"}},
     {"text": "Why?", "view": {"layer": "encoder.0", "channels": [2], "pixel": [3, 4]}},
 ]
-# What a value is in a page: base64 of its float32.
-READ = """async (key) => {
-  const data = await (await window.nbglcnn).read(key);
-  const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
-  let text = '';
-  for (let k = 0; k < bytes.length; k += 32768)
-    text += String.fromCharCode(...bytes.subarray(k, k + 32768));
-  return btoa(text);
-}"""
-RUN = """async (text) => {
-  const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
-  const y = await (await window.nbglcnn).run(new Float32Array(bytes.buffer));
-  return [...y.slice(0, 5)];
-}"""
 KEYS = "async () => (await window.nbglcnn).keys"
 SHOWN = """() => document.querySelector('.nbg-layer')?.dataset.layer
   ?? document.querySelector('[data-tab][aria-selected=true]').dataset.tab"""

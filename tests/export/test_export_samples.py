@@ -12,11 +12,9 @@ from torch import nn
 
 import nbglcnn
 from exported import held_by
-from faults import END, SKIPS, UNEQUAL
+from faults import END, EVERY, MISCOMPILE, SKIPS, UNEQUAL
 from nbglcnn import transforms
-from test_parity import Large
-from test_viewer_parity import EVERY, MISCOMPILE
-from viewer_models import autoencoder, pictures
+from viewer_models import Large, autoencoder, pictures
 
 RUN = """async (numbers) => {
   await (await window.nbglcnn).run(new Float32Array(numbers));

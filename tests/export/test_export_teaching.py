@@ -14,11 +14,11 @@ from playwright.sync_api import Page, expect
 from torch import nn
 
 import nbglcnn
+from accessibility import AXE, RULES, RUN
 from firefox import FirefoxPage, firefox_page, missing_packages
 from legible import assert_found, unreadable
 from nbglcnn import InputError, Viewer
 from taught import CAMERA, pictures
-from test_views_axe import AXE, RULES, RUN
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "notebooks"))
 from eventually import frames

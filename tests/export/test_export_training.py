@@ -25,7 +25,7 @@ from nbglcnn.edits.records import Edit, to_dict
 from nbglcnn.errors import InputError
 from nbglcnn.export import SCRIPT
 from onnx_models import randn, small
-from test_page_precision import NO_FLOAT32
+from page import NO_FLOAT32
 from trainings import by_torch
 
 SEED = 7

@@ -1,8 +1,5 @@
 """Gradients of operators that read maps where grids and boxes say, and of those that put back."""
 
-import itertools
-import math
-
 import numpy as np
 import onnx
 import pytest
@@ -16,9 +13,9 @@ import nbglcnn
 from gradients import assert_gradients
 from nbglcnn.errors import UnsupportedOperator
 from operator_gradients import RNG, Row, assert_rows, between, ints
+from sampling_gradients import NAMES, REGIONS, UNPOOLED, WINDOWS, mixed, sampled
 
 STATE = RNG.bit_generator.state
-NAMES = {"linear": "bilinear", "nearest": "nearest", "cubic": "bicubic"}
 PADDINGS = ("zeros", "border", "reflection")
 
 
@@ -26,23 +23,6 @@ PADDINGS = ("zeros", "border", "reflection")
 def same_numbers() -> None:
     """Whichever tests run."""
     RNG.bit_generator.state = STATE
-
-
-def sampled(mode: str, padding: str, corners: int, x: np.ndarray, grid: np.ndarray) -> Row:
-    """Maps or volumes beside torch's."""
-    return Row(
-        "GridSample", lambda x, g: F.grid_sample(x, g, NAMES[mode], padding, bool(corners)),
-        [x, grid], {"mode": mode, "padding_mode": padding, "align_corners": corners},
-    )  # fmt: skip
-
-
-def mixed(mode: str, padding: str) -> list[Row]:
-    """Within and far beyond -1 to 1."""
-    sizes = ((2, 5, 6, 4), (2, 3, 7, 2)), ((1, 3, 1, 5), (1, 13, 9, 2))
-    return [
-        sampled(mode, padding, corners, between(-1, 1, *x), between(-2.7, 2.7, *grid))
-        for corners, (x, grid) in itertools.product((0, 1), sizes)
-    ]
 
 
 @pytest.mark.parametrize("mode", NAMES)
@@ -99,60 +79,6 @@ def test_a_spatial_transformer() -> None:
     assert_gradients(Turned(), torch.randn(2, 3, 5, 7), torch.randn(2, 2, 3))
 
 
-def means(
-    x: Tensor, corners: Tensor, images: np.ndarray, bins: tuple[int, int], samples: int,
-    scale: float, least: float,
-) -> Tensor:  # fmt: skip
-    """Boxes cut into bins of means, by a matrix of shares along each axis."""
-    found = []
-    for box, image in zip(corners.detach().double().numpy() * scale, images, strict=True):
-        matrices = []
-        for axis, (size, count) in enumerate(zip(x.shape[2:], bins, strict=True)):
-            shift = 0.0 if least else 0.5
-            begin, end = box[1 - axis] - shift, box[3 - axis] - shift
-            width = (max(end - begin, least) if least else end - begin) / count
-            total = samples or math.ceil(width)
-            matrix = np.zeros((count, size))
-            for row, k in itertools.product(range(count), range(max(total, 0))):
-                v = begin + row * width + (k + 0.5) * width / total
-                if -1 <= v <= size:
-                    v = min(max(v, 0), size - 1)
-                    matrix[row, int(v)] += 1 - v % 1
-                    matrix[row, min(int(v) + 1, size - 1)] += v % 1
-            matrices.append(torch.tensor(matrix / max(total, 1)).to(x.dtype))
-        found.append(torch.einsum("chw,ih,jw->cij", x[image], *matrices))
-    return torch.stack(found)
-
-
-def regions(
-    x: tuple[int, ...], count: int, bins: tuple[int, int], samples: int = 0, scale: float = 1.0,
-    least: float = 0, constants: tuple[int, ...] = (),
-) -> Row:  # fmt: skip
-    images = np.arange(count) % x[0]
-
-    def right(x: Tensor, corners: Tensor | None = None) -> Tensor:
-        corners = torch.tensor(boxes(count)) if corners is None else corners
-        return means(x, corners, images, bins, samples, scale, least)
-
-    mode = "output_half_pixel" if least else "half_pixel"
-    return Row(
-        "RoiAlign", right, [between(-1, 1, *x), boxes(count), images],
-        {"output_height": bins[0], "output_width": bins[1], "sampling_ratio": samples,
-         "spatial_scale": scale, "coordinate_transformation_mode": mode},
-        constants,
-    )  # fmt: skip
-
-
-REGIONS = [
-    regions((2, 5, 9, 7), 9, (3, 2)),
-    regions((2, 5, 9, 7), 9, (3, 2), 2),
-    regions((2, 5, 9, 7), 9, (3, 2), 0, least=1),
-    regions((2, 5, 9, 7), 9, (2, 4), 3, 0.5, 1, (1,)),
-    regions((1, 3, 9, 7), 10, (2, 1)),
-    regions((3, 1, 1, 7), 3, (2, 3), 3),
-]
-
-
 def test_maps_of_boxes_have_gradients_and_boxes_none() -> None:
     assert_rows(REGIONS)
 
@@ -171,36 +97,6 @@ def test_the_largest_share_of_a_bin_has_no_gradient() -> None:
     said = "^boxes: RoiAlign with mode='max' has no gradient; avg has"
     with pytest.raises(UnsupportedOperator, match=said):
         nbglcnn.gradient(model, between(-1, 1, 1, 1, 4, 4), "y", wrt="x")
-
-
-def added(window: tuple[int, ...], strides: tuple[int, ...], pads: tuple[int, ...],
-          dilations: tuple[int, ...], counts: tuple[int, ...], channels: int) -> Row:  # fmt: skip
-    """Windows put back: a transposed convolution with a filter for each of their elements."""
-    taps, rank = math.prod(window), len(window)
-    image = tuple(
-        (o - 1) * s + d * (k - 1) + 1 - 2 * p
-        for o, s, d, k, p in zip(counts, strides, dilations, window, pads, strict=True)
-    )
-    turned = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[rank - 1]
-
-    def right(x: Tensor) -> Tensor:
-        columns = x.reshape(-1, taps, *counts)
-        ones = torch.eye(taps, dtype=x.dtype).reshape(taps, 1, *window)
-        found = turned(columns, ones, stride=strides, padding=pads, dilation=dilations)
-        return found.reshape(len(x), channels, *image)
-
-    x = between(-1, 1, 2, channels * taps, math.prod(counts))
-    attributes = {"strides": strides, "pads": pads * 2, "dilations": dilations}
-    return Row("Col2Im", right, [x, ints(*image), ints(*window)], attributes)
-
-
-WINDOWS = [
-    added((3,), (2,), (0,), (1,), (4,), 3),
-    added((2, 3), (1, 1), (0, 0), (1, 1), (5, 5), 3),
-    added((3, 3), (2, 1), (1, 2), (1, 1), (4, 6), 1),
-    added((3, 2), (1, 3), (2, 0), (2, 3), (5, 3), 5),
-    added((1, 2, 3), (1, 2, 1), (0, 1, 1), (1, 1, 2), (3, 4, 3), 2),
-]
 
 
 def test_windows_that_are_added_where_they_came_from() -> None:
@@ -223,29 +119,6 @@ def test_largest_elements_that_are_put_back(
 ) -> None:
     torch.manual_seed(0)
     assert_gradients(Unpooled(axes, window), torch.randn(shape))
-
-
-def placed(x: tuple[int, ...], indices: list[int], counted: tuple[int, ...],
-           output: tuple[int, ...] | None = None) -> Row:  # fmt: skip
-    """By indices of no pool, some of them twice: each that names a place has its gradient."""
-    places = np.array(indices).reshape(x)
-
-    def right(x: Tensor) -> Tensor:
-        zeros = torch.zeros(math.prod(counted), dtype=x.dtype)
-        found = zeros.scatter(0, torch.tensor(indices), x.reshape(-1)).reshape(counted)
-        margins = [(0, o - c) for o, c in zip(output or counted, counted, strict=True)]
-        return F.pad(found, [n for pair in margins[::-1] for n in pair])
-
-    inputs = [between(-1, 1, *x), places, *([] if output is None else [ints(*output)])]
-    window = {"kernel_shape": (2,) * (len(x) - 2), "strides": (2,) * (len(x) - 2)}
-    return Row("MaxUnpool", right, inputs, window)
-
-
-UNPOOLED = [
-    placed((1, 3, 2), [0, 3, 5, 6, 8, 11], (1, 3, 4)),
-    placed((1, 2, 2, 2), [1, 1, 20, 1, 5, 20, 0, 31], (1, 2, 4, 4)),
-    placed((1, 2, 2, 2), [3, 2, 20, 1, 5, 28, 0, 31], (1, 2, 4, 4), (1, 2, 5, 7)),
-]
 
 
 def test_elements_that_are_put_to_any_place() -> None:

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-import test_gradients_pointwise as pointwise
-import test_gradients_sample as sample
-import test_gradients_scatter as scatter
-import test_gradients_table as table
+import pointwise_gradients as pointwise
+import sampling_gradients as sampling
+import scatter_gradients as scatter
+import torch_layers as layers
 from gradients import assert_gradients
 from nbglcnn.ops import OPERATORS
 from operator_gradients import RNG, Row, along, assert_rows, between, ints, number, randoms
@@ -99,7 +99,7 @@ def convolutions(n: int, h: int, w: int) -> Iterator[Row]:
 
 def norms(n: int, h: int, w: int) -> Iterator[Row]:
     x = (n, 6, h, w)
-    yield Row("BatchNormalization", table.frozen,
+    yield Row("BatchNormalization", layers.frozen,
               [*randoms(x), *(between(0.5, 2, 6) for _ in range(4))])  # fmt: skip
     yield Row("InstanceNormalization", lambda x, s, b: F.instance_norm(x, weight=s, bias=b),
               randoms(x, (6,), (6,)))  # fmt: skip
@@ -111,7 +111,7 @@ def norms(n: int, h: int, w: int) -> Iterator[Row]:
               {"axis": -1})  # fmt: skip
     yield Row("LpNormalization", lambda x: F.normalize(x, 2, 1), randoms(x), {"axis": 1, "p": 2})
     axes = (0, 2, 3)
-    yield Row("MeanVarianceNormalization", table.normal(axes, 1e-9, False), randoms(x))
+    yield Row("MeanVarianceNormalization", layers.normal(axes, 1e-9, False), randoms(x))
     yield Row("LRN", lambda x: F.local_response_norm(x, 3, 0.5, 0.75, 1.5), randoms(x),
               {"size": 3, "alpha": 0.5, "bias": 1.5})  # fmt: skip
 
@@ -126,15 +126,15 @@ def pools(n: int, h: int, w: int) -> Iterator[Row]:
             yield Row("MaxPool", along(F.max_pool2d, *pads), randoms(x), strides)
             padded = {**strides, "count_include_pad": 1}
             yield Row("AveragePool", along(F.avg_pool2d, *pads), randoms(x), padded)
-    yield Row("AveragePool", lambda x: table.dilated(x, False), randoms(x), table.DILATED)
+    yield Row("AveragePool", lambda x: layers.dilated(x, False), randoms(x), layers.DILATED)
     equal = RNG.integers(0, 3, x).astype(np.float32)  # the first of equal ones has the gradient
     nine = {"kernel_shape": (9, 9)}
     yield Row("MaxPool", along(F.max_pool2d, 9, 1), [equal], nine)
     yield Row("GlobalMaxPool", along(F.adaptive_max_pool2d, 1), [equal])
     yield Row("GlobalMaxPool", along(F.adaptive_max_pool2d, 1), randoms(x))
     yield Row("GlobalAveragePool", lambda x: x.mean((2, 3), keepdim=True), randoms(x))
-    yield Row("GlobalLpPool", table.whole(2), randoms(x), {"p": 2})
-    yield Row("LpPool", table.norms(2, (3, 2), 2), randoms(x),
+    yield Row("GlobalLpPool", layers.whole(2), randoms(x), {"p": 2})
+    yield Row("LpPool", layers.norms(2, (3, 2), 2), randoms(x),
               {"p": 2, "kernel_shape": (3, 2), "strides": (2, 2)})  # fmt: skip
 
 
@@ -204,9 +204,9 @@ def moves(n: int, h: int, w: int) -> Iterator[Row]:
 
     even = (n, 3, h // 2 * 2, w // 2 * 2)
     yield Row("SpaceToDepth", packed, randoms(even), {"blocksize": 2})
-    for mode in table.MARGINS:
-        yield Row("Pad", table.padded(mode), [*randoms(x), table.PADS], {"mode": mode})
-    yield Row("Pad", table.with_margin, [*randoms(x), table.PADS, number(0.7)])
+    for mode in layers.MARGINS:
+        yield Row("Pad", layers.padded(mode), [*randoms(x), layers.PADS], {"mode": mode})
+    yield Row("Pad", layers.with_margin, [*randoms(x), layers.PADS, number(0.7)])
     yield Row("CenterCropPad", lambda x: F.pad(x[:, :, 1 : h - 1], (1, 1)),
               [*randoms(x), ints(h - 2, w + 2)], {"axes": (2, 3)})  # fmt: skip
     for mode, name in (("linear", "bilinear"), ("cubic", "bicubic")):
@@ -217,13 +217,13 @@ def moves(n: int, h: int, w: int) -> Iterator[Row]:
 
 def samples(n: int, h: int, w: int) -> Iterator[Row]:
     x = between(-1, 1, n, 3, h, w)
-    yield sample.sampled("linear", "zeros", 0, x, between(-1.3, 1.3, n, w, h, 2))
-    yield sample.sampled("cubic", "border", 1, x, between(-1.3, 1.3, n, 9, 11, 2))
-    yield sample.regions((n, 3, h, w), 2 * n, (3, 2), scale=h / 12)
-    yield sample.added((3, 3), (2, 1), (1, 1), (1, 1), (h // 2, w), 3)
+    yield sampling.sampled("linear", "zeros", 0, x, between(-1.3, 1.3, n, w, h, 2))
+    yield sampling.sampled("cubic", "border", 1, x, between(-1.3, 1.3, n, 9, 11, 2))
+    yield sampling.regions((n, 3, h, w), 2 * n, (3, 2), scale=h / 12)
+    yield sampling.added((3, 3), (2, 1), (1, 1), (1, 1), (h // 2, w), 3)
     small = (n, 1, h // 4, w // 4)
     places = RNG.permutation(4 * math.prod(small))[: math.prod(small)]
-    yield sample.placed(small, places.tolist(), (n, 1, h // 4 * 2, w // 4 * 2))
+    yield sampling.placed(small, places.tolist(), (n, 1, h // 4 * 2, w // 4 * 2))
 
 
 def scattered(n: int, h: int, w: int) -> Iterator[Row]:

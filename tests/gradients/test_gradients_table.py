@@ -6,11 +6,23 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-import test_gradients_pointwise as pointwise
-import test_gradients_sample as sample
-import test_gradients_scatter as scatter
+import pointwise_gradients as pointwise
+import sampling_gradients as sampling
+import scatter_gradients as scatter
 from nbglcnn.ops import FAMILIES, OPERATORS
 from operator_gradients import RNG, Row, assert_rows, between, ints, number, randoms
+from torch_layers import (
+    DILATED,
+    MARGINS,
+    PADS,
+    dilated,
+    frozen,
+    normal,
+    norms,
+    padded,
+    whole,
+    with_margin,
+)
 
 STATE = RNG.bit_generator.state
 X = (2, 5, 7, 6)
@@ -20,23 +32,6 @@ X = (2, 5, 7, 6)
 def same_numbers() -> None:
     """Whichever tests run."""
     RNG.bit_generator.state = STATE
-
-
-def normal(axes: tuple[int, ...], eps: float = 1e-5, root: bool = True):
-    """Less the mean, over the deviation along some axes."""
-
-    def right(x: Tensor) -> Tensor:
-        variance = x.var(axes, correction=0, keepdim=True)
-        apart = x - x.mean(axes, keepdim=True)
-        return apart / ((variance + eps).sqrt() if root else variance.sqrt() + eps)
-
-    return right
-
-
-def frozen(x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-    rows = (one[:, None, None] for one in (scale, bias, mean, variance))
-    scale, bias, mean, variance = rows
-    return (x - mean) / (variance + 1e-5).sqrt() * scale + bias
 
 
 def even_response(x: Tensor) -> Tensor:
@@ -79,33 +74,7 @@ NORMS = [
 ]  # fmt: skip
 
 
-def norms(p: int, kernel: tuple[int, int], stride: int, dilation: int = 1):
-    """The p-norms of windows: nn.LPPool2d forgets signs, and has no dilation."""
-
-    def right(x: Tensor) -> Tensor:
-        powers = x.abs() ** p
-        ones = torch.ones((x.shape[1], 1, *kernel), dtype=x.dtype)
-        return F.conv2d(powers, ones, None, stride, 0, dilation, x.shape[1]) ** (1 / p)
-
-    return right
-
-
-def dilated(x: Tensor, padded: bool) -> Tensor:
-    """Means of the elements of a dilated window, with or without a margin of zeros."""
-    ones = torch.ones((x.shape[1], 1, 2, 3), dtype=x.dtype)
-
-    def sums(x: Tensor) -> Tensor:
-        return F.conv2d(x, ones, None, 1, (1, 2), (2, 2), x.shape[1])
-
-    return sums(x) / (6 if padded else sums(torch.ones_like(x)))
-
-
-def whole(p: int):
-    return lambda x: (x.abs() ** p).sum((2, 3), keepdim=True) ** (1 / p)
-
-
 FEW = RNG.integers(0, 3, X).astype(np.float32)  # the first of equal ones has the gradient
-DILATED = {"kernel_shape": (2, 3), "dilations": (2, 2), "pads": (1, 2, 1, 2)}
 POOLS = [
     Row("MaxPool", lambda x: F.max_pool2d(x, (3, 2), 2, 1), randoms(X),
         {"kernel_shape": (3, 2), "strides": (2, 2), "pads": (1, 1, 1, 1)}),
@@ -128,19 +97,6 @@ POOLS = [
 ]  # fmt: skip
 
 
-MARGINS = {"edge": "replicate", "reflect": "reflect", "wrap": "circular"}
-
-
-def padded(mode: str):
-    return lambda x: F.pad(x, (1, 2, 2, 0), MARGINS[mode])
-
-
-def with_margin(x: Tensor, value: Tensor) -> Tensor:
-    """A margin whose number is an input."""
-    inside = F.pad(torch.ones_like(x), (1, 2, 2, 0))
-    return F.pad(x, (1, 2, 2, 0)) + (1 - inside) * value
-
-
 def spread(x: Tensor) -> Tensor:
     """Blocks come first among the channels; pixel_shuffle has them last."""
     return x.reshape(2, 2, 2, 3, 3, 5).permute(0, 3, 4, 1, 5, 2).reshape(2, 3, 6, 10)
@@ -150,7 +106,6 @@ def packed(x: Tensor) -> Tensor:
     return x.reshape(1, 3, 2, 2, 3, 2).permute(0, 3, 5, 1, 2, 4).reshape(1, 12, 2, 3)
 
 
-PADS = ints(0, 0, 2, 1, 0, 0, 0, 2)
 MOVED = [
     Row("Concat", lambda a, b, c: torch.cat((a, b, c), 1), randoms((2, 3, 5), (2, 1, 5), (2, 4, 5)),
         {"axis": 1}),
@@ -194,7 +149,7 @@ OTHERS = [
     *(row for op in pointwise.BINARY for row in pointwise.pairs(op)),
     *(row for op in pointwise.PARTS for row in pointwise.reductions(op)),
     *pointwise.shares(1), *pointwise.RANKED,
-    *sample.REGIONS, *sample.WINDOWS, *sample.UNPOOLED, *sample.mixed("linear", "zeros"),
+    *sampling.REGIONS, *sampling.WINDOWS, *sampling.UNPOOLED, *sampling.mixed("linear", "zeros"),
     *(row for reduction in scatter.REDUCTIONS for row in scatter.scattered(reduction)),
 ]  # fmt: skip
 

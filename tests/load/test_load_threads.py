@@ -12,30 +12,18 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 
-import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from torch import nn
 
+import control_flow
+from control_flow import Depends, X, small
 from nbglcnn import Viewer
 from nbglcnn.errors import NbglcnnError
 from nbglcnn.load import load
 from nbglcnn.load.torch import tables
 from nbglcnn.load.torch.thread import unwound
-
-X = np.ones((1, 3, 8, 8), np.float32)
-
-
-def small() -> nn.Module:
-    return nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 2, 1)).eval()
-
-
-class Depends(nn.Module):
-    """Its export fails, with words of the exporter about it."""
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x if x.sum() > 0 else -x
 
 
 def test_threads_load_side_by_side() -> None:
@@ -137,7 +125,7 @@ def test_the_exporter_says_nothing_where_it_works_and_where_it_fails() -> None:
     program = """
         import numpy, torch
         from nbglcnn.load import load
-        from test_load_threads import Depends, X, small
+        from control_flow import Depends, X, small
         load(small(), X)
         try:
             load(Depends().eval(), X)
@@ -148,7 +136,7 @@ def test_the_exporter_says_nothing_where_it_works_and_where_it_fails() -> None:
         [sys.executable, "-c", textwrap.dedent(program)],
         capture_output=True,
         text=True,
-        cwd=os.path.dirname(__file__),
+        cwd=os.path.dirname(control_flow.__file__),
         check=True,
     )
     assert (run.stdout, run.stderr) == ("UnsupportedModel\n", "")

@@ -17,7 +17,7 @@ from nbglcnn.report import Match, Report, compared
 from nbglcnn.viewer.parity import ParityCheck, with_apart
 from nbglcnn.viewer.reading import Answer
 from scripted_page import ScriptedPage, Wires
-from viewer_models import autoencoder, pictures
+from viewer_models import Large, autoencoder, pictures
 
 SEED = 7
 
@@ -235,20 +235,6 @@ def test_more_than_one_message_of_samples_is_put_together(page: ScriptedPage) ->
     assert page.viewer.status["parity"] == ""
     page.probed()
     until(page, matches)
-
-
-class Large(nn.Module):
-    """Its products leave 16 bits, what comes of them doesn't."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.narrow = nn.Conv2d(1, 2, 1)
-        self.wide = nn.Conv2d(2, 2, 1)
-        with torch.no_grad():
-            self.wide.weight.fill_(1e5)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.sigmoid(self.wide(self.narrow(x)))
 
 
 def test_numbers_beyond_16_bits_name_their_layer_and_a_page_may_ask_for_float32() -> None:

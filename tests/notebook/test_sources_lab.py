@@ -7,33 +7,16 @@ import pytest
 import torch
 from playwright.sync_api import Browser, expect
 
+from camera import WATCH
 from equal import assert_equal
 from eventually import eventually, frames
+from films import FILMS, GRAB
 from lab import Lab, Notebook, alone, local_page
 from references import decoded, fitted
-from test_camera import WATCH
 from viewer_models import IMPORTS, autoencoder
 
 SEED = 41
 SHAPE = (1, 1, 22, 18)
-# Videos that are made, the last one first.
-FILMS = """() => {
-  globalThis.films = [];
-  const create = document.createElement;
-  document.createElement = function (name, ...options) {
-    const made = create.call(this, name, ...options);
-    if (name === 'video') films.unshift(made);
-    return made;
-  };
-}"""
-# The camera's as it stands.
-GRAB = """() => {
-  const [video] = films;
-  const canvas = document.createElement('canvas');
-  [canvas.width, canvas.height] = [video.videoWidth, video.videoHeight];
-  canvas.getContext('2d').drawImage(video, 0, 0);
-  return canvas.toDataURL();
-}"""
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,7 @@ from playwright.sync_api import Browser, expect
 from equal import assert_equal
 from faults import LOSE_AT
 from lab import Lab, Notebook, alone
-from test_viewer_handover import WAIT, begin, bent_by_torch, by_torch, compare, steps
-from test_viewer_training import MAKE, told
+from lab_training import MAKE, WAIT, begin, bent_by_torch, by_torch, compare, steps, told
 
 
 @pytest.fixture

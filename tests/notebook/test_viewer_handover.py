@@ -5,16 +5,11 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
-import torch
 from playwright.sync_api import Browser, expect
-from torch import nn
-from torch.nn import functional as F
 
 from eventually import eventually
 from lab import Lab, Notebook, alone, local_page
-from test_viewer_training import MAKE, made, told
-
-WAIT = "import asyncio\nwhile {}: await asyncio.sleep(0.05)"
+from lab_training import MAKE, WAIT, begin, bent_by_torch, by_torch, compare, made, steps, told
 
 
 @pytest.fixture(scope="module")
@@ -22,77 +17,6 @@ def notebook(lab: Lab, browser: Callable[[str], Browser]) -> Iterator[Notebook]:
     with alone(lab, browser("llvmpipe")) as notebook:
         notebook.run(MAKE)
         yield notebook
-
-
-def begin(notebook: Notebook, options: str = "") -> None:
-    """A training that pauses behind its 4th step, which is that of PyTorch."""
-    notebook.run("viewer = Viewer(model, torch.rand(1, 1, 14, 14), timeout=60)\nviewer")
-    notebook.run(
-        "training = viewer.train((x, y), 'cross_entropy', nbglcnn.SGD(0.05, momentum=0.9), 16,\n"
-        f"                        shuffle=False, held_out=0.2{options})\n"
-        "training.pause()"
-    )
-    notebook.run(WAIT.format("not viewer._told_training.owner"))
-    steps(notebook, "4 - training.step_count", 4)
-
-
-def steps(notebook: Notebook, count: str, until: int) -> None:
-    notebook.run(
-        f"if {count} > 0: training.step({count})\n" + WAIT.format(f"training.step_count < {until}")
-    )
-
-
-def by_torch(parts: list[tuple[int, int, tuple[str, ...]]]) -> tuple[nn.Module, list[float]]:
-    """PyTorch's losses: (steps, batch size, frozen parameters) one after the other."""
-    model, x, y = made()
-    model.train()
-    optimizer = torch.optim.SGD(model.parameters(), 0.05, momentum=0.9)
-    losses = []
-    for count, size, frozen in parts:
-        for name, parameter in model.named_parameters():
-            parameter.requires_grad_(name not in frozen)
-        per_epoch = -(-48 // size)
-        for step in range(count):
-            at = step % per_epoch * size
-            optimizer.zero_grad()
-            loss = F.cross_entropy(model(x[at : min(at + size, 48)]), y[at : min(at + size, 48)])
-            loss.backward()
-            optimizer.step()
-            losses.append(loss.item())
-    return model, losses
-
-
-def bent_by_torch(rates: list[float], factors: list[float]) -> tuple[nn.Module, list[float]]:
-    """The same with a learning rate for each step, and a factor of a bend of channels of "2"."""
-    model, x, y = made()
-    model.train()
-    losses: list[float] = []
-
-    def hook(_: nn.Module, __: object, value: torch.Tensor) -> torch.Tensor:
-        change = torch.zeros_like(value)
-        change[:, [1, 6]] = (value[:, [1, 6]] * (factors[len(losses)] - 1)).detach()
-        return value + change
-
-    model[2].register_forward_hook(hook)
-    optimizer = torch.optim.SGD(model.parameters(), rates[0], momentum=0.9)
-    for step, rate in enumerate(rates):
-        optimizer.param_groups[0]["lr"] = rate
-        at = step % 3 * 16
-        optimizer.zero_grad()
-        loss = F.cross_entropy(model(x[at : at + 16]), y[at : at + 16])
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    return model, losses
-
-
-def compare(notebook: Notebook, model: nn.Module, losses: list[float]) -> None:
-    found = np.array(told(notebook, "training.losses.tolist()"))
-    np.testing.assert_allclose(found, losses, rtol=2e-4)
-    state = told(notebook, "{n: t.tolist() for n, t in viewer.state_dict().items()}")
-    assert isinstance(state, dict)
-    for name, tensor in model.state_dict().items():
-        np.testing.assert_allclose(np.array(state[name]), tensor.numpy(), atol=3e-4, err_msg=name)
 
 
 def test_another_batch_size_keeps_the_state(notebook: Notebook) -> None:

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Locator, expect
 from equal import assert_equal
 from eventually import frames
 from lab import Lab, Notebook, alone, local_page
-from test_viewer_training import told
+from lab_training import told
 
 MAKE = """
 import asyncio, json, threading, time, numpy as np, torch, nbglcnn

@@ -12,24 +12,12 @@ from torch import nn
 import nbglcnn
 from equal import assert_equal
 from eventually import eventually
-from faults import END, LOSE_AT, SKIPS, UNEQUAL
+from faults import END, EVERY, LOSE_AT, MISCOMPILE, SKIPS, UNEQUAL
 from lab import Lab, Notebook, alone
 from nbglcnn.viewer.parity import STRETCHES, TEXELS, bands_of, bands_of_all, pick, split
 from viewer_models import IMPORTS, autoencoder, hooked, pictures
 
-# A driver that compiles some right shaders to wrong numbers.
-MISCOMPILE = """
-window.miscompiled = [];
-const { shaderSource } = WebGL2RenderingContext.prototype;
-WebGL2RenderingContext.prototype.shaderSource = function (shader, text) {
-  for (const [word, wrong, instead] of window.miscompiled) {
-    if (text.includes(word)) text = text.replaceAll(wrong, instead);
-  }
-  shaderSource.call(this, shader, text);
-};
-"""
 FAST = ["MORE_ROWS", "finish(found, a0,", "finish(found, 1.01 * a0,"]  # conv_patch.glsl
-EVERY = ["void finish(", "RESULT(a0, 0)", "1.01 * RESULT(a0, 0)"]  # all that have an epilogue
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,5 @@
 """A network that trains in the page of a real JupyterLab, beside PyTorch."""
 
-import json
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -8,33 +7,13 @@ import onnxruntime
 import pytest
 import torch
 from playwright.sync_api import Browser, expect
-from torch import nn
 from torch.nn import functional as F
 
 from equal import assert_equal
 from faults import LOSE_AT
 from lab import Lab, Notebook, alone
+from lab_training import MAKE, made, told
 from trainings import by_torch
-
-MAKE = """
-import json, numpy as np, torch, nbglcnn
-from torch import nn
-from nbglcnn import Viewer
-torch.manual_seed(3)
-model = nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2),
-                      nn.Flatten(), nn.Linear(8 * 49, 10)).eval()
-x = (torch.rand(60, 1, 14, 14) * 255).to(torch.uint8).numpy()
-y = np.arange(60) % 10
-x[np.arange(60), 0, y, 3:9] = 255
-"""
-
-
-def made() -> tuple[nn.Module, torch.Tensor, torch.Tensor]:
-    """The same here."""
-    found: dict[str, object] = {}
-    exec(MAKE, found)
-    x = torch.from_numpy(found["x"].astype(np.float32)) / 255  # type: ignore[attr-defined]
-    return found["model"], x, torch.from_numpy(found["y"])  # type: ignore[return-value, arg-type]
 
 
 @pytest.fixture(scope="module")
@@ -42,10 +21,6 @@ def notebook(lab: Lab, browser: Callable[[str], Browser]) -> Iterator[Notebook]:
     with alone(lab, browser("llvmpipe")) as notebook:
         notebook.run(MAKE)
         yield notebook
-
-
-def told(notebook: Notebook, expression: str) -> object:
-    return json.loads(notebook.run(f"print(json.dumps({expression}))").text)
 
 
 def test_a_training_in_the_page_is_pytorchs(notebook: Notebook) -> None:

@@ -10,12 +10,12 @@ import torch
 from torch import nn
 
 import nbglcnn
+from formulas import computed
 from moving import ClassToken, Gated, Several, Windows
 from nbglcnn.errors import ModelError
 from nbglcnn.graph import Array
 from nbglcnn.plan import Layer, Move, Operand, Plan
 from onnx_models import model_of, node
-from test_records import computed
 
 JOINED = {"max pool": np.max, "mean pool": np.mean, "sum pool": np.sum}
 

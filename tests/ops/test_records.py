@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 import nbglcnn
+from formulas import computed
 from nbglcnn.graph import Array
 from nbglcnn.lowering.composites import MODULES, Composite
 from nbglcnn.ops import OPERATORS
@@ -20,32 +21,6 @@ from onnx_models import model_of, node
 
 ROOT = Path(__file__).parents[2]
 SAID = ("role", "reach", "explains", "formula", "bounds", "short", "shape_inputs")
-
-
-def phi(x: Array) -> Array:
-    return torch.special.ndtr(torch.from_numpy(x)).numpy()
-
-
-def softplus(x: Array) -> Array:
-    return np.logaddexp(0, x)
-
-
-FUNCTIONS: Mapping[str, Any] = {
-    **{name: getattr(np, name) for name in ("abs", "exp", "log", "sqrt", "sign", "floor", "ceil")},
-    **{name: getattr(np, name) for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")},
-    **{name: getattr(np, f"arc{name[1:]}") for name in ("asin", "acos", "atan")},
-    **{name: getattr(np, f"arc{name[1:]}") for name in ("asinh", "acosh", "atanh")},
-    "max": np.maximum, "min": np.minimum, "where": np.where, "round": np.round, "clip": np.clip,
-    "Phi": phi, "softplus": softplus, "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
-    "erf": lambda x: torch.special.erf(torch.from_numpy(x)).numpy(), "inf": np.inf,
-}  # fmt: skip
-
-
-def computed(formula: str, x: Array, **values: Array) -> Array:
-    """What a formula gives in double precision, by NumPy."""
-    with np.errstate(all="ignore"):
-        names = {"__builtins__": {}, **FUNCTIONS, "x": x.astype(np.float64), **values}
-        return np.asarray(eval(formula, names)) + 0 * names["x"]
 
 
 @pytest.mark.parametrize("field", SAID)

@@ -1,77 +1,17 @@
 """A camera as the input: what goes in, when the browser is asked, when the light goes out."""
 
 import time
-from collections.abc import Callable
-from functools import cache
 
 import numpy as np
 import pytest
-import torch
-from PIL import Image
-from playwright.sync_api import Page, expect
-from torch import nn
+from playwright.sync_api import expect
 
-import nbglcnn
-from nbglcnn import Plan
-from references import decoded, fitted
-from sourced import Sourced
-from views_page import Views, pixels
+from camera import START, Show, grabbed, opened, pause, start
+from references import fitted
+from views_page import pixels
 
-Show = Callable[..., Views]
 ITEMS = np.random.default_rng(9).integers(0, 256, (50, 1, 20, 26), np.uint8)
-START = "Start the camera"
-# Keeps each stream that the browser gives, and how often it was asked.
-WATCH = """() => {
-  const media = navigator.mediaDevices;
-  const ask = media.getUserMedia.bind(media);
-  globalThis.given = { asked: [], tracks: [] };
-  media.getUserMedia = async (wanted) => {
-    given.asked.push(wanted);
-    const stream = await ask(wanted);
-    given.tracks.push(...stream.getTracks());
-    return stream;
-  };
-}"""
 LIVE = "() => given.tracks.map((track) => track.readyState)"
-# The frame that the last run took, in the same task as the run begins: the film stands.
-GRAB = """() => {
-  const video = views.state.controls.value.video;
-  const canvas = document.createElement('canvas');
-  [canvas.width, canvas.height] = [video.videoWidth, video.videoHeight];
-  canvas.getContext('2d').drawImage(video, 0, 0);
-  return canvas.toDataURL();
-}"""
-
-
-@cache
-def network() -> tuple[Plan, np.ndarray]:
-    torch.manual_seed(4)
-    model = nn.Sequential(nn.Conv2d(1, 3, 3, padding=1), nn.ReLU()).eval()
-    x = np.random.default_rng(4).random((1, 1, 20, 26), np.float32)
-    return nbglcnn.compile(model, torch.from_numpy(x)), x
-
-
-def opened(show: Show, width: int = 900) -> Sourced:
-    plan, x = network()
-    views = show(plan, x, width=width)
-    views.page.evaluate(WATCH)
-    return Sourced(views, plan)
-
-
-def start(sourced: Sourced) -> None:
-    sourced.open()
-    sourced.page.locator("[data-kind=webcam]").click()
-    sourced.page.get_by_role("button", name=START).click()
-    sourced.wait_phase("live")
-
-
-def pause(page: Page) -> None:
-    page.get_by_role("button", name="Pause the source").click()
-    page.wait_for_function("() => views.state.sourceStatus.value.phase === 'still'")
-
-
-def grabbed(page: Page) -> Image.Image:
-    return decoded(page.evaluate(GRAB))
 
 
 def test_the_cameras_picture_goes_in_as_pillow_resizes_it(show: Show) -> None:

@@ -9,8 +9,8 @@ from playwright.sync_api import Page, expect
 from torch import nn
 
 import nbglcnn
+from camera import network, opened
 from sourced import Sourced
-from test_camera import network, opened
 from views_page import CLIPPED, Views
 
 Show = Callable[..., Views]

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from carrier import LAYOUTS, carrier
-from colours import SIGNED, rgb, signed
+from colours import MAGENTA, SIGNED, rgb, signed
 from nbglcnn.layout import NCHW, Layout
 from nbglcnn.load import load
 from nbglcnn.lowering.lower import lower
@@ -16,7 +16,6 @@ from page import JOB, ONE_RENDERER, GlPage
 
 # matplotlib's and d3's viridis at 0, 1/4, 1/2, 3/4 and 1.
 VIRIDIS = ["440154", "3b528b", "21918c", "5ec962", "fde725"]
-MAGENTA = [255, 0, 255, 255]
 STEP = 6  # of 255: neighbouring texels of a colour map differ by less
 
 

@@ -10,14 +10,13 @@ from playwright.sync_api import Error
 
 import nbglcnn
 from carrier import carrier
-from colours import rgb
+from colours import MAGENTA, rgb
 from kinds import ViT, damaged_tokens
 from nbglcnn import Plan
 from nbglcnn.layout import NCHW, Layout
 from nbglcnn.plan import Form
 from nbglcnn.viewer.protocol import CLASS_COLORS
 from page import ONE_RENDERER, GlPage
-from test_page_draw import MAGENTA
 
 CELL = (
     40,

@@ -12,7 +12,7 @@ from nbglcnn.load import load
 from nbglcnn.lowering.lower import lower
 from nbglcnn.reference import reference
 from nbglcnn.report import RTOL
-from page import ONE_RENDERER, GlPage, bundled, decode, encode
+from page import NO_FLOAT32, ONE_RENDERER, GlPage, bundled, decode, encode
 from zoo import build
 
 HALF = RTOL["float16"]
@@ -37,12 +37,6 @@ ALLOCATIONS = """() => {
       return framebufferTextureLayer.call(this, target, attachment, texture, ...rest);
     },
   });
-}"""
-NO_FLOAT32 = """() => {
-  const { getExtension } = WebGL2RenderingContext.prototype;
-  WebGL2RenderingContext.prototype.getExtension = function (name) {
-    return name === "EXT_color_buffer_float" ? null : getExtension.call(this, name);
-  };
 }"""
 
 

@@ -12,8 +12,7 @@ import nbglcnn
 from carrier import LAYOUTS, carrier, odd_values
 from nbglcnn.edits.records import Edit
 from nbglcnn.layout import NCHW, Layout
-from page import ONE_RENDERER, GlPage
-from test_page_precision import NO_FLOAT32
+from page import NO_FLOAT32, ONE_RENDERER, GlPage
 
 NAN, INF = np.float32(np.nan), np.float32(np.inf)
 RANDOM = np.random.default_rng(8)

@@ -11,15 +11,14 @@ from PIL import Image, ImageOps
 from playwright.sync_api import Page, expect
 
 import nbglcnn
+from camera import grabbed, pause, start
 from eventually import eventually
 from nbglcnn import Images, Plan
 from nbglcnn.picture_decoding import picture_array
 from nbglcnn.plan import Input
 from picture_files import FILE_TYPES, files
 from references import averaged, decoded
-from sourced import Sourced
-from test_camera import grabbed, pause, start
-from test_data_sets import GIVE
+from sourced import GIVE, Sourced
 from views_page import Views
 
 Show = Callable[..., Views]

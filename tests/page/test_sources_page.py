@@ -13,10 +13,10 @@ import nbglcnn
 from browsers import FILM
 from equal import assert_equal
 from eventually import eventually
+from exported import READ, RUN
+from films import FILMS, GRAB
 from page import decode
 from references import decoded, fitted
-from test_export import READ, RUN
-from test_sources_lab import FILMS, GRAB
 from viewer_models import autoencoder
 
 SEED = 43

@@ -396,3 +396,19 @@ def test_a_class_has_its_own_rule_in_one_style_sheet() -> None:
                     sheets.setdefault(found[1], set()).add(sheet.as_posix())
     assert len(sheets) > 50
     assert not {name: where for name, where in sheets.items() if len(where) > 1}
+
+
+def test_no_file_imports_a_test_file() -> None:
+    # Nor does a program that a test writes. Tests share modules of tests/support.
+    files = [file for name in ("tests", "scripts", "bench") for file in (ROOT / name).rglob("*.py")]
+    tests = [file.stem for file in files if file.name.startswith("test_")]
+    assert len(tests) > 100
+    imported = re.compile(
+        rf"^\s*(?:from|import)\s.*\b(?:{'|'.join(tests)})\b(?!\.py)", re.MULTILINE
+    )
+    found = [
+        f"{file.relative_to(ROOT)}: {line.strip()}"
+        for file in files
+        for line in imported.findall(file.read_text(encoding="utf-8"))
+    ]
+    assert not found

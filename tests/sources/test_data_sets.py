@@ -15,12 +15,12 @@ from torch import nn
 
 import nbglcnn
 from browsers import FILM
+from camera import grabbed
 from eventually import eventually
 from nbglcnn import Plan
 from nbglcnn.edits.kinds import KINDS
 from references import averaged, decoded, fitted
-from sourced import Sourced
-from test_camera import grabbed
+from sourced import GIVE, Sourced
 from views_page import Views
 
 Show = Callable[..., Views]
@@ -376,18 +376,6 @@ def png(height: int, width: int, turned: bool = False) -> bytes:
     else:
         picture.save(out, "PNG")
     return out.getvalue()
-
-
-GIVE = """([how, text, name, type]) => {
-  const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
-  const transfer = new DataTransfer();
-  if (type === '') transfer.setData('text/uri-list', 'http://127.0.0.1/a.png');
-  else transfer.items.add(new File([bytes], name, { type }));
-  const at = document.querySelector(how === 'drop' ? '.nbg-drawer' : '.nbglcnn');
-  at.dispatchEvent(how === 'drop'
-    ? new DragEvent('drop', { dataTransfer: transfer, bubbles: true, cancelable: true })
-    : new ClipboardEvent('paste', { clipboardData: transfer, bubbles: true, cancelable: true }));
-}"""
 
 
 def give(sourced: Sourced, how: str, content: bytes, name: str, mime: str) -> None:

@@ -18,8 +18,8 @@ from nbglcnn import InputError, Plan, Preprocess, Session, Viewer, transforms
 from nbglcnn.fitting import fitted
 from nbglcnn.graph import Array
 from onnx_models import model_of, node, randn
+from preprocessing import MEAN, STD, from_tensorflow, residual
 
-MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 RANDOM = np.random.default_rng(3)
 
 
@@ -40,27 +40,6 @@ def numbers(picture: Image.Image) -> Array:
     grey = picture.mode == "L"
     pixels = np.asarray(picture, np.float32) / np.float32(255)
     return pixels[None, None] if grey else np.ascontiguousarray(pixels.transpose(2, 0, 1)[None])
-
-
-class Residual(nn.Module):
-    """A small ResNet: a skip, a stride, a head of classes."""
-
-    def __init__(self, channels: int = 3) -> None:
-        super().__init__()
-        self.stem = nn.Sequential(nn.Conv2d(channels, 6, 3, 2, 1), nn.BatchNorm2d(6), nn.ReLU())
-        self.conv = nn.Conv2d(6, 6, 3, 1, 1)
-        self.pool = nn.AdaptiveAvgPool2d(1)
-        self.fc = nn.Linear(6, 4)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = self.stem(x)
-        x = torch.relu(self.conv(x) + x)
-        return self.fc(self.pool(x).flatten(1))
-
-
-def residual(channels: int = 3) -> nn.Module:
-    torch.manual_seed(5)
-    return Residual(channels).eval()
 
 
 def hooked(model: nn.Module, x: torch.Tensor) -> dict[str, Array]:
@@ -157,20 +136,6 @@ def test_grey_is_repeated_for_a_model_of_colours() -> None:
 def test_a_model_of_one_channel_takes_grey_pictures() -> None:
     _, found = run(residual(1), SMALL, Preprocess(mean=0.1307, std=0.3081))
     assert_equal(found["x"], numbers(SMALL.convert("L")))
-
-
-def from_tensorflow() -> onnx.ModelProto:
-    """A file as tf2onnx writes them: (n, h, w, channels) that is turned at once."""
-    return model_of(
-        [
-            node("Transpose", ["image"], ["turned"], perm=[0, 3, 1, 2]),
-            node("Conv", ["turned", "w"], ["c"], kernel_shape=[3, 3]),
-            node("Relu", ["c"], ["y"]),
-        ],
-        {"image": (1, 9, 12, 3)},
-        ["y"],
-        constants={"w": randn(4, 3, 3, 3)},
-    )
 
 
 def test_an_onnx_model_with_channels_last_takes_pictures_by_its_layout() -> None:

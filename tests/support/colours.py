@@ -7,6 +7,8 @@ SIGNED = {
     "light": "6b2b00 c0560c f09a4a fbd9b3 ffffff c3ddf3 6fa8d8 2a6cb0 0b2f63",
     "dark": "ffd093 f2953a a8570c 4a290b 0f1216 123a63 216bab 4fa3ec b5dcff",
 }
+# Of NaN (hatched) and infinities.
+MAGENTA = [255, 0, 255, 255]
 
 
 def rgb(words: str) -> np.ndarray:

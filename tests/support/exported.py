@@ -7,6 +7,21 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+# What a value is in a page: base64 of its float32.
+READ = """async (key) => {
+  const data = await (await window.nbglcnn).read(key);
+  const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+  let text = '';
+  for (let k = 0; k < bytes.length; k += 32768)
+    text += String.fromCharCode(...bytes.subarray(k, k + 32768));
+  return btoa(text);
+}"""
+RUN = """async (text) => {
+  const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+  const y = await (await window.nbglcnn).run(new Float32Array(bytes.buffer));
+  return [...y.slice(0, 5)];
+}"""
+
 
 def held_by(path: Path) -> tuple[dict[str, Any], list[bytes]]:
     """What the page shows first, and its blobs: the Plan file, inputs, then the others."""

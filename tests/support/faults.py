@@ -79,6 +79,19 @@ Object.defineProperty(WebSocket.prototype, "onmessage", {
 });
 """.replace("KINDS", "|".join(KINDS))
 
+# A driver that compiles some right shaders to wrong numbers.
+MISCOMPILE = """
+window.miscompiled = [];
+const { shaderSource } = WebGL2RenderingContext.prototype;
+WebGL2RenderingContext.prototype.shaderSource = function (shader, text) {
+  for (const [word, wrong, instead] of window.miscompiled) {
+    if (text.includes(word)) text = text.replaceAll(wrong, instead);
+  }
+  shaderSource.call(this, shader, text);
+};
+"""
+EVERY = ["void finish(", "RESULT(a0, 0)", "1.01 * RESULT(a0, 0)"]  # all that have an epilogue
+
 # A device that goes wrong later: while `window.skips` is set, every seventh draw does nothing.
 SKIPS = """
 window.skips = false;

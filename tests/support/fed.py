@@ -20,7 +20,7 @@ RANDOM = np.random.default_rng(21)
 
 # Pictures of each kind from RGBA pixels; canvases that could not be read are made apart.
 PICTURES = """
-globalThis.fed = {
+window.fed = {
   pixels(text, width, height) {
     const bytes = Uint8ClampedArray.from(atob(text), (c) => c.charCodeAt(0));
     return new ImageData(bytes, width, height);

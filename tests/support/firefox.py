@@ -1,36 +1,32 @@
-"""Firefox, driven over Marionette: a page with the few calls that a Notebook makes.
+"""Firefox, driven by Mozilla's marionette_driver: a page with the few calls that a Notebook makes.
 
 Headless Firefox has no WebGL on Linux without a graphics card ("Exhausted GL driver options"), so
 it runs on a virtual screen, where Mesa's llvmpipe draws.
 """
 
-import json
 import os
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
-from servers import free_port
+from marionette_driver.marionette import ActionSequence, Marionette
+from marionette_driver.wait import Wait
 
 NAMES = ("firefox-esr", "firefox")
 PACKAGES = {"firefox-esr": NAMES, "xvfb": ("Xvfb",)}
 START_S, PAGE_S = 60, 300
+# Beside those that marionette_driver sets, which keep Firefox from asking for updates and the like.
 SETTINGS = {
     "webgl.force-enabled": True,
-    "browser.shell.checkDefaultBrowser": False,
-    "browser.startup.homepage_override.mstone": "ignore",
-    "datareporting.policy.dataSubmissionEnabled": False,
-    "app.normandy.enabled": False,
-    "app.update.enabled": False,
-    # A camera that is none, for which nobody is asked.
+    # A fake camera, allowed without a prompt.
     "media.navigator.streams.fake": True,
     "media.navigator.permission.disabled": True,
-    # Whatever is not this machine goes to a proxy that is not there.
+    # Requests to other machines go to a proxy that does not exist.
     "network.proxy.type": 1,
     "network.proxy.http": "127.0.0.1",
     "network.proxy.http_port": 9,
@@ -45,120 +41,89 @@ def missing_packages() -> list[str]:
 
 
 class Mouse:
-    """The mouse of a tab; it moves in CSS pixels of what is seen of the page."""
+    """The mouse of a tab; it moves in CSS pixels of the viewport."""
 
-    def __init__(self, ask: Callable[..., Any]) -> None:
-        self._ask = ask
+    def __init__(self, browser: Marionette) -> None:
+        self._browser = browser
 
-    def _do(self, *actions: dict[str, Any]) -> None:
-        mouse = {"type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"}}
-        self._ask("WebDriver:PerformActions", actions=[{**mouse, "actions": actions}])
+    def _actions(self) -> ActionSequence:
+        return self._browser.actions.sequence("pointer", "mouse", {"pointerType": "mouse"})
 
     def move(self, x: float, y: float) -> None:
-        """Go there."""
-        self._do({"type": "pointerMove", "duration": 0, "x": round(x), "y": round(y)})
+        """Move to a point."""
+        self._actions().pointer_move(round(x), round(y), duration=0).perform()
 
     def down(self) -> None:
         """Press the left button."""
-        self._do({"type": "pointerDown", "button": 0})
+        self._actions().pointer_down().perform()
 
     def up(self) -> None:
-        """Let go of it."""
-        self._do({"type": "pointerUp", "button": 0})
+        """Release the left button."""
+        self._actions().pointer_up().perform()
 
 
 class FirefoxPage:
     """A tab of Firefox."""
 
-    def __init__(self, connection: socket.socket) -> None:
-        self._connection = connection
-        self._received = b""
-        self._number = 0
+    def __init__(self, browser: Marionette) -> None:
+        self._browser = browser
         self._scripts: list[str] = []
-        self.mouse = Mouse(self._ask)
-        self._receive()  # its greeting
-        self.capabilities = self._ask("WebDriver:NewSession")["capabilities"]
-        self._ask("WebDriver:SetTimeouts", script=PAGE_S * 1000, pageLoad=PAGE_S * 1000)
-
-    def _receive(self) -> Any:
-        while b":" not in self._received:
-            self._read()
-        size, _, self._received = self._received.partition(b":")
-        while len(self._received) < int(size):
-            self._read()
-        message, self._received = self._received[: int(size)], self._received[int(size) :]
-        return json.loads(message)
-
-    def _read(self) -> None:
-        data = self._connection.recv(2**16)
-        if not data:
-            raise AssertionError("Firefox has ended")
-        self._received += data
-
-    def _ask(self, command: str, **parameters: Any) -> Any:
-        self._number += 1
-        message = json.dumps([0, self._number, command, parameters]).encode()
-        self._connection.sendall(b"%d:%s" % (len(message), message))
-        _, _, error, result = self._receive()
-        if error:
-            raise AssertionError(f"Firefox: {error['message']}")
-        return result
+        self.mouse = Mouse(browser)
 
     def goto(self, url: str) -> None:
         """Load a page; then run the scripts that were added."""
-        self._ask("WebDriver:Navigate", url=url)
+        self._browser.navigate(url)
         for script in self._scripts:
-            self._ask("WebDriver:ExecuteScript", script=script, args=[])
+            self._execute(script)
 
     def add_init_script(self, script: str) -> None:
         """Run a script in each page, once it is loaded."""
         self._scripts.append(script)
 
     def evaluate(self, expression: str, argument: Any = None) -> Any:
-        """What a function of one argument returns in the page, when its promise is kept."""
-        script = f"return ({expression})(...arguments);"
-        return self._ask("WebDriver:ExecuteScript", script=script, args=[argument])["value"]
+        """Return the result of a function of one argument in the page; promises are awaited."""
+        return self._execute(f"return ({expression})(...arguments);", argument)
+
+    def _execute(self, script: str, *arguments: Any) -> Any:
+        # Without a sandbox, which would hide the page's own properties of `window`.
+        return self._browser.execute_script(script, script_args=arguments, sandbox=None)
 
     def wait_for_function(self, expression: str, *, timeout: float) -> None:
         """Wait until a function returns something true."""
-        until = time.monotonic() + timeout / 1000
-        while not self.evaluate(expression):
-            if time.monotonic() > until:
-                raise AssertionError(f"never true: {expression}")
-            time.sleep(0.2)
+        Wait(self._browser, timeout=timeout / 1000, interval=0.2).until(
+            lambda _: self.evaluate(expression), message=f"never true: {expression}"
+        )
 
     def wait_for_timeout(self, ms: float) -> None:
         """Let time pass."""
         time.sleep(ms / 1000)
 
     def on(self, event: str, callback: Callable[[Any], None]) -> None:
-        """Do nothing: Marionette tells no events."""
+        """Do nothing: Marionette reports no events."""
 
 
 @contextmanager
 def firefox_page(folder: Path) -> Iterator[FirefoxPage]:
     """A tab of a new Firefox with a profile of its own, on a virtual screen."""
     folder.mkdir(parents=True)
-    port = free_port()
-    lines = [f"user_pref({json.dumps(k)}, {json.dumps(v)});" for k, v in SETTINGS.items()]
-    lines.append(f'user_pref("marionette.port", {port});')
-    (folder / "user.js").write_text("\n".join(lines))
-    program = next(filter(None, map(shutil.which, NAMES)))
-    with _screen() as display, (folder / "firefox.log").open("wb") as log:
-        process = subprocess.Popen(
-            [program, "--marionette", "--no-remote", "--profile", str(folder)],
-            env={**os.environ, "HOME": str(folder), "DISPLAY": display},
-            stdout=log,
-            stderr=subprocess.STDOUT,
-        )
+    with _screen() as display:
+        with patch.dict(os.environ, {"HOME": str(folder), "DISPLAY": display}):
+            browser = Marionette(
+                port=0,  # a free one
+                app="fxdesktop",
+                bin=next(filter(None, map(shutil.which, NAMES))),
+                prefs=SETTINGS,
+                workspace=str(folder),
+                gecko_log=str(folder / "firefox.log"),
+                startup_timeout=START_S,
+                socket_timeout=PAGE_S + 30,
+            )
         try:
-            yield FirefoxPage(_connected(port))
+            browser.start_session()
+            browser.timeout.script = browser.timeout.page_load = PAGE_S
+            yield FirefoxPage(browser)
         finally:
-            process.terminate()
-            try:
-                process.wait(15)
-            except subprocess.TimeoutExpired:
-                process.kill()
+            browser.cleanup()
 
 
 @contextmanager
@@ -176,14 +141,3 @@ def _screen() -> Iterator[str]:
     finally:
         process.terminate()
         process.wait()
-
-
-def _connected(port: int) -> socket.socket:
-    until = time.monotonic() + START_S
-    while True:
-        try:
-            return socket.create_connection(("127.0.0.1", port), timeout=PAGE_S + 30)
-        except OSError:
-            if time.monotonic() > until:
-                raise
-            time.sleep(0.3)

@@ -177,3 +177,10 @@ JOB: dict[str, Any] = {
     "range": {"mode": "layer"},
     "as": "maps",
 }
+# A device that draws no 32-bit floats.
+NO_FLOAT32 = """() => {
+  const { getExtension } = WebGL2RenderingContext.prototype;
+  WebGL2RenderingContext.prototype.getExtension = function (name) {
+    return name === "EXT_color_buffer_float" ? null : getExtension.call(this, name);
+  };
+}"""

@@ -12,6 +12,18 @@ from nbglcnn.sources.records import Source
 from page import decode
 from views_page import Views
 
+# Drops a file on the drawer or pastes it into the Viewer.
+GIVE = """([how, text, name, type]) => {
+  const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+  const transfer = new DataTransfer();
+  if (type === '') transfer.setData('text/uri-list', 'http://127.0.0.1/a.png');
+  else transfer.items.add(new File([bytes], name, { type }));
+  const at = document.querySelector(how === 'drop' ? '.nbg-drawer' : '.nbglcnn');
+  at.dispatchEvent(how === 'drop'
+    ? new DragEvent('drop', { dataTransfer: transfer, bubbles: true, cancelable: true })
+    : new ClipboardEvent('paste', { clipboardData: transfer, bubbles: true, cancelable: true }));
+}"""
+
 
 class Sourced:
     """The views of a network, with sources that feed its first input."""

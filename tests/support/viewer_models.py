@@ -118,3 +118,17 @@ def chain(kinds: Iterable[str], seed: int) -> tuple[nn.Module, np.ndarray]:
         if min(nn.Sequential(*parts)(x).shape[2:]) < 2:
             break
     return nn.Sequential(*parts).eval(), x.numpy()
+
+
+class Large(nn.Module):
+    """Its products leave 16 bits, what comes of them doesn't."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.narrow = nn.Conv2d(1, 2, 1)
+        self.wide = nn.Conv2d(2, 2, 1)
+        with torch.no_grad():
+            self.wide.weight.fill_(1e5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.sigmoid(self.wide(self.narrow(x)))

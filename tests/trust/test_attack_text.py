@@ -21,7 +21,7 @@ from nbglcnn.errors import ModelError, UnsupportedOperator
 from nbglcnn.load import load
 from nbglcnn.reference import reference
 from onnx_models import model_of, node, randn
-from test_views import Views
+from views_page import Views
 
 ATTACKS = {
     "image": "<img src=x onerror='window.pwned=1'>",

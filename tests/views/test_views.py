@@ -4,7 +4,6 @@ import re
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
 from itertools import groupby, pairwise
 
 import numpy as np
@@ -17,25 +16,10 @@ import nbglcnn
 from eventually import eventually
 from fashion_autoencoder import load_autoencoder, load_images
 from legible import assert_found, unreadable
-from nbglcnn import Plan
+from trained_autoencoder import autoencoder
 from views_page import CLIPPED, MAPS, PARITY, Views, number
 
 WIDTHS = (400, 420, 900, 1200)
-
-
-@cache
-def autoencoder() -> tuple[Plan, np.ndarray, dict[str, np.ndarray]]:
-    """The trained autoencoder's Plan for three pictures, and each layer's values in PyTorch."""
-    model, images = load_autoencoder(), load_images()[0][:3]
-    values: dict[str, np.ndarray] = {}
-    for name, module in model.named_modules():
-        if not list(module.children()):
-            module.register_forward_hook(
-                lambda _module, _input, output, name=name: values.update({name: output.numpy()})
-            )
-    with torch.inference_mode():
-        model(torch.from_numpy(images))
-    return nbglcnn.compile(model, images), images, values
 
 
 def test_the_strip_shows_every_channel_of_every_stage_from_input_to_output(

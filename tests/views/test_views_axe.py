@@ -1,31 +1,17 @@
 """No serious fault of accessibility in any view, by axe-core's rules."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from playwright.sync_api import Page
 
+from accessibility import AXE, faults
 from legible import assert_found, network, still, unreadable
 from sourced import Sourced
-from test_views import autoencoder
+from trained_autoencoder import autoencoder
 from views_page import PARITY, Views
 
-AXE = Path(__file__).parents[2] / "js" / "node_modules" / "axe-core" / "axe.min.js"
-# A page of its own has no headings or landmarks around the Viewer: rules
-# about whole pages are the host's.
-RUN = """async (rules) => (await axe.run('.nbglcnn', {
-  resultTypes: ['violations'],
-  runOnly: rules,
-})).violations.filter(({ impact }) => ['serious', 'critical'].includes(impact))
-  .map(({ id, nodes }) => [id, nodes.slice(0, 4).map(
-    ({ html, failureSummary }) => html.slice(0, 200) + failureSummary)])"""
-RULES = {
-    "light": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"],
-    "dark": ["color-contrast", "link-in-text-block"],  # those that a theme can break
-}
 PLACES: tuple[dict[str, Any], ...] = (
     {"tab": "network", "form": "strip"},
     {"tab": "network", "form": "graph"},
@@ -35,11 +21,6 @@ PLACES: tuple[dict[str, Any], ...] = (
     {"tab": "layer", "section": "bend"},
     {"tab": "profile"},
 )
-
-
-def faults(page: Page, theme: str) -> list[Any]:
-    """Rules that are broken, and where."""
-    return list(page.evaluate(RUN, RULES[theme]))
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

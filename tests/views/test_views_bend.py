@@ -19,7 +19,7 @@ from legible import assert_found, unreadable
 from nbglcnn.edits.kinds import KINDS
 from nbglcnn.edits.records import Edit, from_dict
 from nbglcnn.edits.reference import edited
-from test_views import autoencoder
+from trained_autoencoder import autoencoder
 from views_page import CLIPPED, Views, number, pixels
 
 LAYER = "decoder.5"

@@ -10,10 +10,10 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from torch import nn
 
 import nbglcnn
+from accessibility import AXE, faults
 from browsers import EMPTY, serving
 from legible import assert_found, unreadable
 from nbglcnn.edits.records import Edit, to_dict
-from test_views_axe import AXE, faults
 from viewer_models import hooked
 from views_page import CLIPPED, Views, number
 

@@ -10,9 +10,9 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from torch import nn
 
 import nbglcnn
+from accessibility import AXE, faults
 from browsers import EMPTY, serving
 from legible import unreadable
-from test_views_axe import AXE, faults
 from viewer_models import autoencoder, hooked, pictures
 from views_page import CLIPPED, Views, number, pixels
 

@@ -7,11 +7,11 @@ import torch
 from playwright.sync_api import Browser, expect
 from torch import nn
 
+from accessibility import AXE
+from accessibility import faults as unfair
 from eventually import eventually, frames
 from graph_page import Shown, centre
 from legible import faults
-from test_views_axe import AXE
-from test_views_axe import faults as unfair
 
 TIMES = 6
 

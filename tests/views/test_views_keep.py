@@ -14,9 +14,9 @@ from playwright.sync_api import Download, Page, expect
 from torch import nn
 
 import nbglcnn
+from accessibility import AXE, faults
 from legible import assert_found, unreadable
 from page import encode
-from test_views_axe import AXE, faults
 from viewer_models import autoencoder, pictures
 from views_page import Views, pixels
 

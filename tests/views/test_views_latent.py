@@ -11,13 +11,13 @@ import pytest
 import torch
 from playwright.sync_api import Locator, Page, expect
 
+from accessibility import AXE
+from accessibility import faults as axe_faults
 from latent_page import NAMES, code_of, decoded, fashion, output, put, workbench
 from legible import assert_found, faults, unreadable
 from nbglcnn import Latent
 from nbglcnn.viewer import latents
 from nbglcnn.viewer.network import Network
-from test_views_axe import AXE
-from test_views_axe import faults as axe_faults
 from views_page import CLIPPED, Views, number, pixels
 
 RING, PLANE = ".nbg-latent-ring", ".nbg-latent-plane"

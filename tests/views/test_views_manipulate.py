@@ -11,13 +11,13 @@ from playwright.sync_api import Locator, expect
 from torch import nn
 
 import nbglcnn
+from accessibility import AXE, faults
 from equal import assert_equal
 from legible import assert_found, still, unreadable
 from nbglcnn.edits.records import Edit, from_dict
 from nbglcnn.edits.reference import edited
 from nbglcnn.plan import CLIPPED as SLACK
-from test_views import autoencoder
-from test_views_axe import AXE, faults
+from trained_autoencoder import autoencoder
 from views_page import CLIPPED, Views, pixels
 
 WORDS = [

@@ -12,10 +12,10 @@ from torch import Tensor, nn
 
 import nbglcnn
 from explained import exactly, explained, near
+from formulas import computed
 from moving import Attended, ClassToken, Gated, Several, Windows
 from nbglcnn.graph import Array
 from nbglcnn.plan import Layer, Plan
-from test_records import computed
 from views_page import CLIPPED, Views, number
 
 Show = Callable[..., Views]

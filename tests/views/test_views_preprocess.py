@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 import nbglcnn
 from equal import assert_all_equal
 from nbglcnn import Preprocess, Session
-from test_preprocess import STD, from_tensorflow, residual
+from preprocessing import STD, from_tensorflow, residual
 from views_page import Views, number
 
 Show = Callable[..., Views]

@@ -8,10 +8,10 @@ from playwright.sync_api import Browser, Page, expect
 from torch import nn
 
 import nbglcnn
+from accessibility import AXE, faults
 from browsers import EMPTY, serving
 from fashion_autoencoder import load_autoencoder, load_images
 from legible import assert_found, unreadable
-from test_views_axe import AXE, faults
 from viewer_models import autoencoder, pictures
 from views_page import CLIPPED, Views
 

@@ -12,11 +12,11 @@ from playwright.sync_api import Locator, expect
 from torch import nn
 
 import nbglcnn
+from accessibility import AXE, faults
 from eventually import eventually, frames
 from legible import assert_found, unreadable
 from nbglcnn import Plan
 from page import decode
-from test_views_axe import AXE, faults
 from trained import Trained, trained
 from views_page import CLIPPED, Views, number, pixels
 

@@ -12,9 +12,9 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from torch import nn
 
 import nbglcnn
+from accessibility import AXE, faults
 from lab import Lab, alone
 from legible import unreadable
-from test_views_axe import AXE, faults
 from viewer_models import IMPORTS, autoencoder, hooked, pictures
 from views_page import Views
 

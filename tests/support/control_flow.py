@@ -1,0 +1,18 @@
+"""A small network, and a model whose control flow depends on its input, so that exports fail."""
+
+import numpy as np
+import torch
+from torch import nn
+
+X = np.ones((1, 3, 8, 8), np.float32)
+
+
+def small() -> nn.Module:
+    return nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 2, 1)).eval()
+
+
+class Depends(nn.Module):
+    """Its export fails, with words of the exporter about it."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x if x.sum() > 0 else -x

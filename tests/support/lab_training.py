@@ -1,0 +1,113 @@
+"""A small classifier that trains in the page of JupyterLab, and the same training in PyTorch."""
+
+import json
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from lab import Notebook
+
+# The kernel's model and data.
+MAKE = """
+import json, numpy as np, torch, nbglcnn
+from torch import nn
+from nbglcnn import Viewer
+torch.manual_seed(3)
+model = nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2),
+                      nn.Flatten(), nn.Linear(8 * 49, 10)).eval()
+x = (torch.rand(60, 1, 14, 14) * 255).to(torch.uint8).numpy()
+y = np.arange(60) % 10
+x[np.arange(60), 0, y, 3:9] = 255
+"""
+
+
+def made() -> tuple[nn.Module, torch.Tensor, torch.Tensor]:
+    """The model of `MAKE`, its examples and their labels, in this process."""
+    found: dict[str, object] = {}
+    exec(MAKE, found)
+    x = torch.from_numpy(found["x"].astype(np.float32)) / 255  # type: ignore[attr-defined]
+    return found["model"], x, torch.from_numpy(found["y"])  # type: ignore[return-value, arg-type]
+
+
+def told(notebook: Notebook, expression: str) -> object:
+    """The value of an expression in the kernel, as JSON carries it."""
+    return json.loads(notebook.run(f"print(json.dumps({expression}))").text)
+
+
+# A cell that waits while an expression is true.
+WAIT = "import asyncio\nwhile {}: await asyncio.sleep(0.05)"
+
+
+def begin(notebook: Notebook, options: str = "") -> None:
+    """A training that pauses behind its 4th step, which is that of PyTorch."""
+    notebook.run("viewer = Viewer(model, torch.rand(1, 1, 14, 14), timeout=60)\nviewer")
+    notebook.run(
+        "training = viewer.train((x, y), 'cross_entropy', nbglcnn.SGD(0.05, momentum=0.9), 16,\n"
+        f"                        shuffle=False, held_out=0.2{options})\n"
+        "training.pause()"
+    )
+    notebook.run(WAIT.format("not viewer._told_training.owner"))
+    steps(notebook, "4 - training.step_count", 4)
+
+
+def steps(notebook: Notebook, count: str, until: int) -> None:
+    """Take `count` steps, and wait until there are `until` in all."""
+    notebook.run(
+        f"if {count} > 0: training.step({count})\n" + WAIT.format(f"training.step_count < {until}")
+    )
+
+
+def by_torch(parts: list[tuple[int, int, tuple[str, ...]]]) -> tuple[nn.Module, list[float]]:
+    """PyTorch's losses: (steps, batch size, frozen parameters) one after the other."""
+    model, x, y = made()
+    model.train()
+    optimizer = torch.optim.SGD(model.parameters(), 0.05, momentum=0.9)
+    losses = []
+    for count, size, frozen in parts:
+        for name, parameter in model.named_parameters():
+            parameter.requires_grad_(name not in frozen)
+        per_epoch = -(-48 // size)
+        for step in range(count):
+            at = step % per_epoch * size
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x[at : min(at + size, 48)]), y[at : min(at + size, 48)])
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+    return model, losses
+
+
+def bent_by_torch(rates: list[float], factors: list[float]) -> tuple[nn.Module, list[float]]:
+    """The same with a learning rate for each step, and a factor of a bend of channels of "2"."""
+    model, x, y = made()
+    model.train()
+    losses: list[float] = []
+
+    def hook(_: nn.Module, __: object, value: torch.Tensor) -> torch.Tensor:
+        change = torch.zeros_like(value)
+        change[:, [1, 6]] = (value[:, [1, 6]] * (factors[len(losses)] - 1)).detach()
+        return value + change
+
+    model[2].register_forward_hook(hook)
+    optimizer = torch.optim.SGD(model.parameters(), rates[0], momentum=0.9)
+    for step, rate in enumerate(rates):
+        optimizer.param_groups[0]["lr"] = rate
+        at = step % 3 * 16
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x[at : at + 16]), y[at : at + 16])
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return model, losses
+
+
+def compare(notebook: Notebook, model: nn.Module, losses: list[float]) -> None:
+    """The page's losses and weights are PyTorch's."""
+    found = np.array(told(notebook, "training.losses.tolist()"))
+    np.testing.assert_allclose(found, losses, rtol=2e-4)
+    state = told(notebook, "{n: t.tolist() for n, t in viewer.state_dict().items()}")
+    assert isinstance(state, dict)
+    for name, tensor in model.state_dict().items():
+        np.testing.assert_allclose(np.array(state[name]), tensor.numpy(), atol=3e-4, err_msg=name)

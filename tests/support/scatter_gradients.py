@@ -1,0 +1,72 @@
+"""Nodes for gradients of updates that are written to places, with torch's own."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from operator_gradients import RNG, Row, between
+
+REDUCTIONS = {"none": "", "add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
+
+
+def joined(x: Tensor, axis: int, places: Tensor, updates: Tensor, reduction: str) -> Tensor:
+    if reduction == "none":
+        return x.scatter(axis, places, updates)
+    return x.scatter_reduce(axis, places, updates, REDUCTIONS[reduction])
+
+
+def elements(
+    reduction: str, shape: tuple[int, ...], axis: int, length: int,
+    numbers: Callable[..., np.ndarray],
+) -> Row:  # fmt: skip
+    """Along an axis; with "none" no place twice, whose value would be anybody's."""
+    size = tuple(max(1, n - (k == 0)) if k != axis else length for k, n in enumerate(shape))
+    if reduction == "none":
+        order = RNG.random((*size[:axis], shape[axis], *size[axis + 1 :])).argsort(axis)
+        places = np.take(order, range(length), axis)
+    else:
+        places = RNG.integers(0, shape[axis], size)
+    negative = np.where(RNG.random(size) < 0.3, places - shape[axis], places)
+
+    def right(x: Tensor, updates: Tensor) -> Tensor:
+        return joined(x, axis, torch.tensor(places), updates, reduction)
+
+    inputs = [numbers(*shape), negative, numbers(*size)]
+    return Row("ScatterElements", right, inputs, {"axis": axis, "reduction": reduction})
+
+
+def slices(
+    reduction: str, shape: tuple[int, ...], named: int, rows: tuple[int, ...],
+    numbers: Callable[..., np.ndarray],
+) -> Row:  # fmt: skip
+    """Rows of indices of the first axes."""
+    lengths, count = shape[:named], math.prod(rows)
+    whole, inner = math.prod(lengths), math.prod(shape[named:])
+    flat = RNG.permutation(whole)[:count] if reduction == "none" else RNG.integers(0, whole, count)
+    indices = np.stack(np.unravel_index(flat, lengths), -1).reshape(*rows, named)
+
+    def right(x: Tensor, updates: Tensor) -> Tensor:
+        places = torch.tensor(flat)[:, None].expand(count, inner)
+        lines = x.reshape(whole, inner), 0, places, updates.reshape(count, inner), reduction
+        return joined(*lines).reshape(shape)
+
+    inputs = [numbers(*shape), indices, numbers(*rows, *shape[named:])]
+    return Row("ScatterND", right, inputs, {"reduction": reduction})
+
+
+def uneven(*shape: int) -> np.ndarray:
+    return between(-1, 1, *shape)
+
+
+def scattered(reduction: str) -> list[Row]:
+    return [
+        elements(reduction, (5, 7), 1, 6, uneven),
+        elements(reduction, (2, 5, 3), 1, 5, uneven),
+        elements(reduction, (6,), 0, 5, uneven),
+        slices(reduction, (5, 3), 1, (4,), uneven),
+        slices(reduction, (3, 4, 5), 2, (2, 5), uneven),
+        slices(reduction, (7,), 1, (6,), uneven),
+    ]

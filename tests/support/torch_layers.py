@@ -1,0 +1,66 @@
+"""Normalizations, pools and margins as torch functions, for the gradients of their operators."""
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from operator_gradients import ints
+
+
+def normal(axes: tuple[int, ...], eps: float = 1e-5, root: bool = True):
+    """Less the mean, over the deviation along some axes."""
+
+    def right(x: Tensor) -> Tensor:
+        variance = x.var(axes, correction=0, keepdim=True)
+        apart = x - x.mean(axes, keepdim=True)
+        return apart / ((variance + eps).sqrt() if root else variance.sqrt() + eps)
+
+    return right
+
+
+def frozen(x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+    rows = (one[:, None, None] for one in (scale, bias, mean, variance))
+    scale, bias, mean, variance = rows
+    return (x - mean) / (variance + 1e-5).sqrt() * scale + bias
+
+
+def norms(p: int, kernel: tuple[int, int], stride: int, dilation: int = 1):
+    """The p-norms of windows: nn.LPPool2d forgets signs, and has no dilation."""
+
+    def right(x: Tensor) -> Tensor:
+        powers = x.abs() ** p
+        ones = torch.ones((x.shape[1], 1, *kernel), dtype=x.dtype)
+        return F.conv2d(powers, ones, None, stride, 0, dilation, x.shape[1]) ** (1 / p)
+
+    return right
+
+
+def dilated(x: Tensor, padded: bool) -> Tensor:
+    """Means of the elements of a dilated window, with or without a margin of zeros."""
+    ones = torch.ones((x.shape[1], 1, 2, 3), dtype=x.dtype)
+
+    def sums(x: Tensor) -> Tensor:
+        return F.conv2d(x, ones, None, 1, (1, 2), (2, 2), x.shape[1])
+
+    return sums(x) / (6 if padded else sums(torch.ones_like(x)))
+
+
+def whole(p: int):
+    return lambda x: (x.abs() ** p).sum((2, 3), keepdim=True) ** (1 / p)
+
+
+DILATED = {"kernel_shape": (2, 3), "dilations": (2, 2), "pads": (1, 2, 1, 2)}
+MARGINS = {"edge": "replicate", "reflect": "reflect", "wrap": "circular"}
+
+
+def padded(mode: str):
+    return lambda x: F.pad(x, (1, 2, 2, 0), MARGINS[mode])
+
+
+def with_margin(x: Tensor, value: Tensor) -> Tensor:
+    """A margin whose number is an input."""
+    inside = F.pad(torch.ones_like(x), (1, 2, 2, 0))
+    return F.pad(x, (1, 2, 2, 0)) + (1 - inside) * value
+
+
+PADS = ints(0, 0, 2, 1, 0, 0, 0, 2)
