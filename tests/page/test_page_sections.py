@@ -10,7 +10,7 @@ from playwright.sync_api import Error, Page
 from engine_page import Engine
 from equal import assert_equal
 from nbglcnn.lowering.lower import lower
-from page import ONE_RENDERER, GlPage
+from page import ONE_RENDERER, GlPage, encode
 from recurrent import INPUTS, SHAPE, START, leaky, stepped
 
 LOSE = """async () => {
@@ -124,6 +124,26 @@ def test_a_run_behind_a_commit_is_a_step_of_its_own(gl: GlPage) -> None:
         session,
     )
     twice = stepped(INPUTS[0], stepped(INPUTS[0], START)["next"])
+    assert_equal(gl.read(session, "next"), twice["next"])
+
+
+@ONE_RENDERER
+def test_a_step_that_a_timing_joins_stays_a_step(gl: GlPage) -> None:
+    session = gl.open(lower(leaky()))
+    gl.write(session, "x", INPUTS[0])
+    gl.page.evaluate(
+        """async ([k, x]) => {
+          const session = gl.the(k);
+          await session.run();
+          const flight = session.run();
+          session.commit();
+          session.write("x", gl.floats(x));
+          const step = session.run();
+          await Promise.all([flight, step, session.time(1)]);
+        }""",
+        [session, encode(INPUTS[1])],
+    )
+    twice = stepped(INPUTS[1], stepped(INPUTS[0], START)["next"])
     assert_equal(gl.read(session, "next"), twice["next"])
 
 
