@@ -10,7 +10,7 @@ from playwright.sync_api import Error, Page
 from engine_page import Engine
 from equal import assert_equal
 from nbglcnn.lowering.lower import lower
-from page import ONE_RENDERER, GlPage, encode
+from page import ONE_RENDERER, GlPage
 from recurrent import INPUTS, SHAPE, START, leaky, stepped
 
 LOSE = """async () => {
@@ -128,22 +128,22 @@ def test_a_run_behind_a_commit_is_a_step_of_its_own(gl: GlPage) -> None:
 
 
 @ONE_RENDERER
-def test_a_step_that_a_timing_joins_stays_a_step(gl: GlPage) -> None:
+def test_a_step_that_a_profile_joins_stays_a_step(gl: GlPage) -> None:
     session = gl.open(lower(leaky()))
     gl.write(session, "x", INPUTS[0])
     gl.page.evaluate(
-        """async ([k, x]) => {
+        """async (k) => {
           const session = gl.the(k);
           await session.run();
-          const flight = session.run();
+          const flight = session.run({ section: "forward" });
           session.commit();
-          session.write("x", gl.floats(x));
-          const step = session.run();
-          await Promise.all([flight, step, session.time(1)]);
+          const step = session.run({ section: "forward" });
+          const profile = session.profile(() => undefined, new AbortController().signal);
+          await Promise.all([flight, step, profile]);
         }""",
-        [session, encode(INPUTS[1])],
+        session,
     )
-    twice = stepped(INPUTS[1], stepped(INPUTS[0], START)["next"])
+    twice = stepped(INPUTS[0], stepped(INPUTS[0], START)["next"])
     assert_equal(gl.read(session, "next"), twice["next"])
 
 
