@@ -130,7 +130,7 @@ const MIB = 2 ** 20;
 const injection = (array: string, channels: readonly number[] | null = null): Edit =>
   edit("injection", { transform: "inject", array, channels });
 
-/** A session of one layer, and the edits that it was given. */
+/** A session with one layer that records its edits. */
 function layerSession(nchw: readonly [number, number, number, number]) {
   const given: (readonly Edit[])[] = [];
   const session = {
@@ -167,7 +167,7 @@ test("an array stays in the page's store only while an edit injects it", () => {
   const put = (hash: string) => store.put(hash, new Uint8Array(65 * MIB), 1); // beyond the cache
   put("first");
   wanted.want([injection("first")]);
-  store.release("first"); // as whoever brought it
+  store.release("first"); // its first holder
   assert.deepEqual(store.hashes, ["first"]);
   put("second");
   wanted.want([injection("second")]);

@@ -318,7 +318,7 @@ test("pictures come at their rate, one at a time, and none behind the end", asyn
 
 const IMAGE = { dtype: "float32", layout: "NCHW", shape: [1, 1, 2, 2] };
 
-test("the end of a stroke that was drawn during a run is fed behind it", async () => {
+test("points that are drawn during a run are fed after it", async () => {
   let lines = 0;
   const context = {
     fillRect: () => undefined,
@@ -366,7 +366,7 @@ test("the end of a stroke that was drawn during a run is fed behind it", async (
   assert.deepEqual(fed, [first, lines]);
 });
 
-test("a camera that is allowed after its source has gone is let go of at once", async () => {
+test("a camera that is allowed after its source has ended is stopped at once", async () => {
   let allow: (stream: unknown) => void = () => undefined;
   const asked = new Promise((resolve) => {
     allow = resolve;

@@ -251,7 +251,7 @@ test("six branches stay, and a seventh takes the place of the first", () => {
   assert.deepEqual(history.branches.map(({ losses }) => losses[0]), [2, 3, 4, 5, 6, 7]); // biome-ignore format: pairs
 });
 
-test("behind a going back each row of what is held out is told again from the first on", async (context) => {
+test("after going back, all held-out rows are sent again", async (context) => {
   let ticks = 0;
   context.mock.method(performance, "now", () => ++ticks); // each thing takes a millisecond
   Object.assign(globalThis, { document: { hidden: false } });

@@ -136,7 +136,7 @@ def test_a_batch_size_that_comes_late_is_handed_over_and_a_wrong_one_refused(
     assert viewer._training["training"]["batch"] == 4
 
 
-def test_another_batch_size_leaves_as_many_examples_to_be_seen(viewer: Viewer) -> None:
+def test_another_batch_size_keeps_the_number_of_remaining_examples(viewer: Viewer) -> None:
     viewer._end_training()
     viewer.train((X, Y), "cross_entropy", batch_size=4, steps=5, held_out=0)
     page = Page(viewer)

@@ -258,7 +258,7 @@ def test_pictures_of_one_width_and_different_heights_are_taken_whole(gl: GlPage)
     for height in (30, 60, 20):
         picture = random_picture(40, height)
         feed(gl, session, picture)
-        # Of a high picture Pillow takes columns first.
+        # Pillow resamples the columns of a tall picture first.
         check(gl.read(session, "x"), pillow(picture, SHAPE, "crop"), 0.6)
 
 

@@ -286,7 +286,7 @@ def test_bends_of_all_channels_reach_the_last_of_each_layer(
     np.testing.assert_allclose(found["relu"], relu, **TOLERANCE)
 
 
-def test_what_only_earlier_edits_read_is_freed(session: Session, x: torch.Tensor) -> None:
+def test_tables_and_arrays_of_earlier_edits_are_freed(session: Session, x: torch.Tensor) -> None:
     relu = session.run(x)["relu"]
     bend = session.bend("relu", transforms.multiply(2))
     counts = []
