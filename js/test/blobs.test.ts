@@ -125,6 +125,29 @@ test("all that is held is let go of where a view goes, and found again by the ne
   assert.deepEqual(own.left, { done: 0, total: 5 }, "it had no room any more");
 });
 
+test("chunks of a blob that the next State wants too are kept", () => {
+  const { own, want } = arrivals();
+  want({ a: SIZE });
+  own.take(part("a", 0), [dataOf(0)]);
+  want({ a: SIZE, b: 5 });
+  for (const k of [1, 2]) own.take(part("a", k), [dataOf(k)]);
+  assert.deepEqual(own.left, { done: SIZE, total: SIZE + 5 });
+});
+
+test("a blob of one chunk can be read as floats, wherever its buffer begins", () => {
+  const numbers = Float32Array.of(1, -2, 3);
+  for (const begin of [0, 1, 4]) {
+    const memory = new Uint8Array(begin + numbers.byteLength);
+    memory.set(new Uint8Array(numbers.buffer), begin);
+    const { own, store, want } = arrivals();
+    want({ a: 12 });
+    own.take(part("a", 0, 12), [new DataView(memory.buffer, begin)]);
+    const data = store.get("a");
+    assert.ok(data);
+    assert.deepEqual(new Float32Array(data.buffer, data.byteOffset, 3), numbers);
+  }
+});
+
 test("a part of the wrong size, of another blob or behind the last one changes nothing", () => {
   const { own, want } = arrivals();
   const warned = mock.method(console, "warn", () => undefined);

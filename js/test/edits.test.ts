@@ -1,7 +1,8 @@
-// The edits of one page: what can be undone, and which edits act.
+// The edits of one page: what can be undone, which edits act, and the injected arrays that they keep.
 import assert from "node:assert/strict";
 import test from "node:test";
 import type { Edit } from "../src/edits.ts";
+import type { Session } from "../src/gl/types.ts";
 import { MOST_STEPS } from "../src/messages.ts";
 import {
   active,
@@ -14,6 +15,10 @@ import {
   unlike,
 } from "../src/state/edits.ts";
 import { PLAIN_EDIT } from "./plain_edit.ts";
+import "./text_imports.ts";
+
+const { WantedEdits } = await import("../src/engine/edits.ts");
+const { Store } = await import("../src/engine/store.ts");
 
 const edit = (name: string, more: Partial<Edit> = {}): Edit => ({
   ...PLAIN_EDIT,
@@ -119,4 +124,55 @@ test("a free name has the next number that no edit has", () => {
   assert.equal(freeName([], "blur"), "blur");
   assert.equal(freeName([edit("blur")], "blur"), "blur-2");
   assert.equal(freeName([edit("blur"), edit("blur-2"), edit("blur-4")], "blur"), "blur-3");
+});
+
+const MIB = 2 ** 20;
+const injection = (array: string, channels: readonly number[] | null = null): Edit =>
+  edit("injection", { transform: "inject", array, channels });
+
+/** A session with one layer that records its edits. */
+function layerSession(nchw: readonly [number, number, number, number]) {
+  const given: (readonly Edit[])[] = [];
+  const session = {
+    plan: { values: [{ key: "conv", after: 0, nchw }] },
+    setEdits: async (edits: readonly Edit[]) => {
+      given.push(edits);
+    },
+  };
+  return { session: session as unknown as Session, given };
+}
+
+test("an array of the chosen channels' size is injected, and one of another size is left out", async () => {
+  const store = new Store();
+  store.put("two channels", new Uint8Array(2 * 2 * 3 * 5 * 4), 1);
+  store.put("all channels", new Uint8Array(2 * 4 * 3 * 5 * 4), 1);
+  const left: (readonly Edit[])[] = [];
+  const wanted = new WantedEdits(store, (edits) => left.push(edits));
+  const { session, given } = layerSession([2, 4, 3, 5]);
+  const [two, all] = [injection("two channels", [1, 3]), injection("all channels")];
+  wanted.want([two, all]);
+  assert.equal(await wanted.give(session, false), true);
+  assert.deepEqual(given, [[two, all]]);
+  assert.deepEqual(left, []);
+  const wrong = injection("all channels", [1, 3]);
+  wanted.want([two, wrong]);
+  await wanted.give(session, true);
+  assert.deepEqual(given.slice(1), [[two]]);
+  assert.deepEqual(left, [[wrong]]);
+});
+
+test("an array stays in the page's store only while an edit injects it", () => {
+  const store = new Store();
+  const wanted = new WantedEdits(store, () => undefined);
+  const put = (hash: string) => store.put(hash, new Uint8Array(65 * MIB), 1); // beyond the cache
+  put("first");
+  wanted.want([injection("first")]);
+  store.release("first"); // its first holder
+  assert.deepEqual(store.hashes, ["first"]);
+  put("second");
+  wanted.want([injection("second")]);
+  store.release("second");
+  assert.deepEqual(store.hashes, ["second"]);
+  wanted.dispose();
+  assert.deepEqual(store.hashes, []);
 });

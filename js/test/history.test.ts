@@ -110,6 +110,19 @@ test("going back with keeping leaves a branch, to which one can go back again", 
   assert.equal(history.last?.step, 16);
 });
 
+test("going back to the middle of a branch leaves the branch its later checkpoints", () => {
+  const history = until(20, Math.sqrt);
+  const first = history.checkpoints[1];
+  assert.ok(first);
+  history.goBack(first, true);
+  until(12, (k) => -k, history);
+  const middle = history.checkpoints.find(({ branch, step }) => branch === 1 && step === 10);
+  assert.ok(middle);
+  history.goBack(middle, false);
+  assert.deepEqual([steps(history), steps(history, 1)], [[0, 5, 10], [16]]);
+  assert.equal(history.last?.step, history.line.steps);
+});
+
 test("of many branches the first goes, with its checkpoints", () => {
   const history = until(12, Math.sqrt);
   for (let k = 0; k < 7; k++) {

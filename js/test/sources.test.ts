@@ -3,19 +3,22 @@ import assert from "node:assert/strict";
 import { mock, test } from "node:test";
 import type { Input } from "../src/plan.ts";
 import type { Source } from "../src/source.ts";
-import type { Feeder } from "../src/state/sources.ts";
+import type { Place } from "../src/sources/place.ts";
+import type { Feeder, Pen, SourceControls } from "../src/state/sources.ts";
 import "./text_imports.ts";
 
 const { createState } = await import("../src/state.ts");
 const { createBlocks } = await import("../src/sources/blocks.ts");
-const { averaged } = await import("../src/sources/drawing.ts");
+const { averaged, drawing } = await import("../src/sources/drawing.ts");
 const { nextItem, numbersOf } = await import("../src/sources/images.ts");
 const { loop } = await import("../src/sources/loop.ts");
 const { sidesOf } = await import("../src/gl/fitting.ts");
 const { forAll } = await import("../src/sources/place.ts");
+const { runSources } = await import("../src/sources/run.ts");
 const { likeliest } = await import("../src/sources/search.ts");
 const { placeOf } = await import("../src/sources/shuffle.ts");
 const { createTelling } = await import("../src/sources/telling.ts");
+const { webcam } = await import("../src/sources/webcam.ts");
 const { moveTo } = await import("../src/state/latents.ts");
 const { spaced, textsOf } = await import("../src/comm/wire.ts");
 
@@ -311,4 +314,109 @@ test("pictures come at their rate, one at a time, and none behind the end", asyn
   }
   await end;
   assert.equal(at.length, 3);
+});
+
+const IMAGE = { dtype: "float32", layout: "NCHW", shape: [1, 1, 2, 2] };
+
+test("points that are drawn during a run are fed after it", async () => {
+  let lines = 0;
+  const context = {
+    fillRect: () => undefined,
+    beginPath: () => undefined,
+    moveTo: () => undefined,
+    lineTo: () => undefined,
+    stroke: () => {
+      lines += 1;
+    },
+    // Each pixel is the number of lines that were drawn.
+    getImageData: (_x: number, _y: number, width: number, height: number) => ({
+      data: new Uint8ClampedArray(4 * width * height).fill(lines),
+      width,
+      height,
+    }),
+  };
+  Object.assign(globalThis, { document: { createElement: () => ({ getContext: () => context }) } });
+  const fed: number[] = [];
+  const runs: (() => void)[] = [];
+  let pen: Pen | null | undefined;
+  drawing({
+    input: IMAGE,
+    source: source({ kind: "drawing", owner: "page" }),
+    feeder: { page: "page" },
+    feed({ data }: { data: Float32Array }) {
+      fed.push(Math.round(255 * (data[0] ?? 0)));
+      return new Promise<void>((done) => runs.push(done));
+    },
+    offer: (controls: Partial<SourceControls>) => {
+      pen = controls.pen;
+    },
+  } as unknown as Place);
+  pen?.begin(0, 0, 0.5);
+  const first = lines;
+  assert.deepEqual(fed, [first]);
+  pen?.move(1, 0, 0.5);
+  pen?.move(1, 1, 0.5);
+  assert.deepEqual(fed, [first], "one run at a time");
+  runs.shift()?.();
+  await settled();
+  assert.ok(lines > first);
+  assert.deepEqual(fed, [first, lines]);
+  runs.shift()?.();
+  await settled();
+  assert.deepEqual(fed, [first, lines]);
+});
+
+test("a camera that is allowed after its source has ended is stopped at once", async () => {
+  let allow: (stream: unknown) => void = () => undefined;
+  const asked = new Promise((resolve) => {
+    allow = resolve;
+  });
+  const video = { pause: () => undefined };
+  Object.assign(globalThis, {
+    document: { createElement: () => video },
+    window: { isSecureContext: true },
+  });
+  const navigator = { mediaDevices: { getUserMedia: () => asked } };
+  Object.defineProperty(globalThis, "navigator", { value: navigator });
+  const running = webcam({
+    state: createState(),
+    source: source({ kind: "webcam", owner: "page", faces: "user" }),
+    feeder: { page: "page" },
+    offer: () => undefined,
+    say: () => undefined,
+    fail: (_: string, detail: unknown) => assert.fail(`${detail}`),
+  } as unknown as Place);
+  running.dispose();
+  let stopped = 0;
+  const track = {
+    stop: () => {
+      stopped += 1;
+    },
+  };
+  allow({ getTracks: () => [track], getVideoTracks: () => [track] });
+  await settled();
+  assert.equal(stopped, 1);
+});
+
+test("a source that moves to another input of the same shape feeds that one", async () => {
+  const listeners = { addEventListener: () => undefined, removeEventListener: () => undefined };
+  Object.assign(globalThis, { document: { ...listeners, hidden: false }, window: listeners });
+  const state = createState();
+  const fed: (string | undefined)[] = [];
+  const feeder: Partial<Feeder> = {
+    page: "page",
+    feed: async (one) => {
+      fed.push(one?.key);
+    },
+    tell: () => undefined,
+  };
+  state.plan.value = { inputs: ["x", "y"].map((key) => ({ ...IMAGE, key })) } as never;
+  state.feeder.value = feeder as Feeder;
+  const end = runSources(state);
+  const noise = source({ kind: "noise", labels: "", classes: "", std: 1 });
+  state.source.value = noise;
+  state.source.value = { ...noise, input: "y" };
+  await settled();
+  assert.deepEqual(fed, ["x", "y"]);
+  end();
 });

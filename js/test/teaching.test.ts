@@ -194,6 +194,17 @@ test("what enters becomes an example once a run, its picture in bytes", async ()
   assert.equal(await teaching.collect(of, true), false, "shown without its bends");
 });
 
+test("a head is outdated where an example was replaced by another of its class", async () => {
+  const { state, teaching, ids, count } = await page(2, 2);
+  await teaching.train();
+  assert.equal(teaching.outdated, false);
+  teaching.forget(teaching.taught.peek().examples[0]?.id ?? "");
+  state.session.value = session([0, 0, 0, 0, 0, 0], [7, -8]);
+  assert.equal(await teaching.collect(ids()[0] ?? "", true), true);
+  assert.equal(count(), 4);
+  assert.equal(teaching.outdated, true);
+});
+
 test("the last example that there is room for is taken, and the next is not", async () => {
   const { state, teaching, ids, count } = await page(MOST_EXAMPLES - 1);
   state.session.value = session([0, 0, 0, 0, 0, 0], [0, 0]);
@@ -203,6 +214,32 @@ test("the last example that there is room for is taken, and the next is not", as
   assert.equal(await teaching.collect(of, true), false);
   assert.equal(count(), MOST_EXAMPLES);
   assert.match(teaching.trouble.peek(), /There are 2000 examples/);
+});
+
+test("of several picture files as many become examples as there is room for", async () => {
+  const { state, teaching, ids, count } = await page(MOST_EXAMPLES - 2);
+  let closed = 0;
+  Object.assign(globalThis, {
+    createImageBitmap: async () => ({
+      close: () => {
+        closed += 1;
+      },
+    }),
+  });
+  const twin = {
+    ...session([0, 0, 0, 0, 0, 0], [0, 0]),
+    setEdits: async () => undefined,
+    feed: () => undefined,
+    run: async () => undefined,
+    dispose: () => undefined,
+  };
+  state.twin.value = async () => twin as unknown as Session;
+  const files = Array.from({ length: 5 }, () => new Blob());
+  await teaching.take(ids()[0] ?? "", files);
+  assert.equal(count(), MOST_EXAMPLES);
+  assert.match(teaching.trouble.peek(), /There are 2000 examples/);
+  assert.equal(closed, 2);
+  assert.equal(teaching.busy.peek(), null);
 });
 
 test("a head's probabilities are by class, of what the last run has", async () => {
@@ -257,6 +294,19 @@ test("a file gives back what was saved: pictures, features, networks and the hea
   assert.deepEqual(again.teaching.linear.peek(), linear);
   assert.equal(again.teaching.taught.peek().head?.count, 7);
   assert.equal(again.teaching.outdated, false);
+});
+
+test("a file gives each example the weights and bends of its own features", async () => {
+  const networks = [
+    NETWORK,
+    { weights: "w", edits: JSON.stringify([bend]) },
+    { weights: "other", edits: "" },
+  ];
+  const { teaching } = await page();
+  const examples = networks.flatMap((network) => examplesOf([1, 1], network));
+  teaching.restore({ classes: ["a", "b"], examples, head: null });
+  const file = teachingFile(RECORD, teaching.taught.peek(), teaching.data.peek(), null);
+  assert.deepEqual(savedIn(RECORD, file).examples, examples);
 });
 
 test("a file with more examples or classes than are possible is refused", async () => {

@@ -8,9 +8,10 @@ import { rowsOf } from "../src/training/batches.ts";
 import { fixedOf } from "../src/training/fixed.ts";
 import { fetched, rateOf, seenBy } from "../src/training/given.ts";
 import { History } from "../src/training/history.ts";
+import { Loop, type LoopEvents } from "../src/training/loop.ts";
 import { bytesOf, nextStep, withOne } from "../src/training/ring.ts";
 import { Watches } from "../src/training/watches.ts";
-import type { Column, Course } from "../src/training.ts";
+import type { Column, Course, TrainingRecord } from "../src/training.ts";
 
 const column = (key: string, more: Partial<Column> = {}): Column =>
   ({ key, dtype: "uint8", shape: [2], scale: 1 / 255, blob: "", held_out: "", ...more }) as Column;
@@ -248,4 +249,71 @@ test("six branches stay, and a seventh takes the place of the first", () => {
     assert.equal(history.branches.length, Math.min(k, 6));
   }
   assert.deepEqual(history.branches.map(({ losses }) => losses[0]), [2, 3, 4, 5, 6, 7]); // biome-ignore format: pairs
+});
+
+test("after going back, all held-out rows are sent again", async (context) => {
+  let ticks = 0;
+  context.mock.method(performance, "now", () => ++ticks); // each thing takes a millisecond
+  Object.assign(globalThis, { document: { hidden: false } });
+  const session = {
+    plan: { values: [], parameters: [], carries: [] },
+    write: () => undefined,
+    run: async () => undefined,
+    sample: async () => [0.5, 0, 0],
+    saved: async () => new Map(),
+    commit: () => undefined,
+  } as unknown as Session;
+  const told: Parameters<TrainingHost["tell"]>[0][] = [];
+  const host = {
+    plan: "plan",
+    losses: 0,
+    chunk: 2 ** 20,
+    initial: () => new Map(),
+    use: (work: (one: Session) => Promise<unknown>) => work(session),
+    refresh: async () => undefined,
+    tell: (stepped: (typeof told)[number]) => told.push(stepped),
+    save: () => undefined,
+  } as unknown as TrainingHost;
+  const given = {
+    course: course({
+      held_out: 2,
+      end: -1,
+      betas: [],
+      trained: [],
+      state: [],
+      gradients: {},
+      ratios: "",
+      dead: "",
+    }),
+    rows: rows(TEN),
+    heldOutRows: rows([0, 1]),
+    rates: undefined,
+  };
+  const history = new History();
+  for (const step of [0, 5, 10]) {
+    while (history.line.steps < step) history.line.add(1, 0);
+    history.line.heldOut.push([step, 1, null]);
+    const kept = { arrays: new Map(), predictions: new Float32Array(), tensors: new Map() };
+    history.add({ ...kept, step, examples: 8 * step, loss: 1 }, null);
+  }
+  const record = { id: "t", state: "paused", until: -1, at: 10, lr: 0.1, noise: 0 };
+  let paused: () => void = () => undefined;
+  const events: LoopEvents = {
+    onProgress: () => undefined,
+    onState: () => paused(),
+    isSeen: () => false,
+    chosen: () => null,
+  };
+  const loop = new Loop(host, record as unknown as TrainingRecord, given, history, events);
+  const steps = () => told.splice(0).flatMap(({ held_out }) => held_out.map(([step]) => step));
+  await loop.begin();
+  assert.deepEqual(steps(), [0, 5, 10]);
+  const pausing = new Promise<void>((resolve) => {
+    paused = resolve;
+  });
+  loop.goBack(history.checkpoints[1]?.id ?? -1, false);
+  loop.follow({ ...record, state: "running", until: 6 } as unknown as TrainingRecord);
+  await pausing;
+  loop.close();
+  assert.deepEqual(steps(), [0, 5, 6]);
 });

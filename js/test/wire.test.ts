@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { runInNewContext } from "node:vm";
 import { type Buffer, bytesOf } from "../src/buffers.ts";
+import { patchesOf } from "../src/comm/wire.ts";
 
 const BYTES = [0, 1, 127, 128, 200, 255, 7];
 const own = () => Uint8Array.from(BYTES).buffer;
@@ -32,4 +33,22 @@ for (const [name, buffer] of FORMS) {
 test("what holds no bytes is none", () => {
   const others = [undefined, null, 7, {}, [1, 2], "no base64: ä"] as unknown as Buffer[];
   for (const other of others) assert.equal(bytesOf(other), undefined);
+});
+
+test("patched weights are those of their own rectangles, wherever the buffer begins", () => {
+  const texels = Float32Array.from({ length: 12 }, (_, k) => k + 0.5);
+  for (const begin of [0, 3, 16]) {
+    const memory = new Uint8Array(begin + texels.byteLength + 5).fill(9);
+    memory.set(new Uint8Array(texels.buffer), begin);
+    const buffer = new DataView(memory.buffer, begin, texels.byteLength);
+    const rectangles = [
+      [7, 0, 1, 2, 2, 1],
+      [8, 1, 0, 0, 1, 1],
+    ] as const;
+    assert.deepEqual(patchesOf(rectangles, buffer), [
+      { texture: 7, layer: 0, x: 1, y: 2, width: 2, height: 1, data: texels.slice(0, 8) },
+      { texture: 8, layer: 1, x: 0, y: 0, width: 1, height: 1, data: texels.slice(8) },
+    ]);
+    assert.equal(patchesOf(rectangles.slice(1), buffer), undefined, "of another size");
+  }
 });

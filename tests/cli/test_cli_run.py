@@ -1,5 +1,6 @@
 """`run`, `verify`, `summary` and `bench` beside PyTorch and ONNX Runtime, and what they refuse."""
 
+import io
 import json
 import sys
 from collections.abc import Callable
@@ -16,7 +17,8 @@ from torch import nn
 
 from command import NET, nbglcnn, without
 from equal import assert_equal
-from nbglcnn.cli import bench, inputs, main
+from nbglcnn import Session, compile
+from nbglcnn.cli import bench, inputs, main, maps
 from onnx_models import model_of, node, randn
 
 
@@ -155,6 +157,29 @@ def test_a_sheet_has_the_maps_of_each_picture(folder: Path, tmp_path: Path) -> N
     orange = (one[..., 0] - one[..., 2] > 60).sum(axis=0)
     assert blue[:half].any() and blue[half:].any()  # values above zero: blue
     assert orange[:half].any() and not orange[half:].any()  # and of a ReLU none below
+
+
+def test_a_sheet_shows_all_pictures_beside_a_value_without_an_axis_of_examples() -> None:
+    nodes = [
+        node("Relu", ["x"], ["maps"]),
+        node("ReduceMean", ["maps", "axes"], ["mean"], keepdims=0),
+        node("Sub", ["maps", "mean"], ["y"]),
+    ]
+    x = randn(3, 2, 8, 10)
+    model = model_of(nodes, {"x": x.shape}, ["y"], constants={"axes": np.int64([0])})
+    with Session(compile(model, x)) as session:
+        values = session.run(x)
+        plan = session.plan
+
+    def sheet(*keys: str) -> np.ndarray:
+        data = maps.sheet(plan, {key: values[key] for key in keys})
+        return np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
+
+    assert values["mean"].shape == (2, 8, 10)
+    alone, both = sheet("maps"), sheet("maps", "mean")
+    assert both.shape[0] == alone.shape[0]
+    left = alone.shape[1] - maps.GAP
+    np.testing.assert_array_equal(both[:, :left], alone[:, :left])
 
 
 def test_pictures_in_a_sheet_have_the_range_that_is_asked_for(folder: Path, tmp_path: Path) -> None:

@@ -216,6 +216,21 @@ def test_a_batchs_arrays_become_those_of_its_first_example(plan: Plan) -> None:
     assert now(store) == ["inject"]
 
 
+def test_an_injection_that_was_undone_can_be_redone_for_the_first_example(plan: Plan) -> None:
+    plans = [plan]
+    store = Store(lambda: plans[0], lambda _: None, lambda _: np.zeros(1))
+    array = np.random.default_rng(1).random((2, 3, 4, 5)).astype(np.float32)
+    store.injected("0", array)
+    store.undo()
+    model = nn.Sequential(nn.Conv2d(1, 3, 3), nn.Conv2d(3, 4, 1)).eval()
+    plans[0] = nbglcnn.compile(model, np.zeros((1, 1, 6, 7), np.float32))
+    store.take_first(2)
+    assert store.again() == []
+    assert store.redo()
+    [edit] = store.edits
+    np.testing.assert_array_equal(store.used_arrays()[edit.array], array[:1])
+
+
 def test_a_thousand_edits_are_possible_and_no_more(plan: Plan) -> None:
     many = [edit(str(k)) for k in range(MOST_EDITS)]
     assert len(checked(many, plan)) == MOST_EDITS == 1000

@@ -145,6 +145,21 @@ def test_scripts_run_pictures_of_any_size(offline: Callable[..., Page], lesson: 
     assert "has no size" in page.evaluate(never)
 
 
+def test_inputs_that_scripts_have_replaced_leave_the_page(
+    offline: Callable[..., Page], lesson: Path
+) -> None:
+    page = offline(lesson)
+    page.evaluate(KEYS)
+    held = """() => [...globalThis[Symbol.for("nbglcnn.v1")].values()]
+      .flatMap((store) => store.hashes.map((hash) => store.get(hash).byteLength))
+      .reduce((sum, bytes) => sum + bytes, 0)"""
+    sizes = []
+    for seed in range(4):
+        page.evaluate(RUN, base64.b64encode(pictures(seed).tobytes()).decode())
+        sizes.append(page.evaluate(held))
+    assert sizes == sizes[:1] * 4
+
+
 def run_pictures(page: Page | FirefoxPage) -> None:
     """Of several kinds in the lesson's page."""
     page.evaluate(f"() => {{ {PICTURES} }}")

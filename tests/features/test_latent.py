@@ -129,6 +129,13 @@ def test_what_pages_are_given_is_all_that_is_known(
     np.testing.assert_allclose(pictures, fashion.images[:, 0] * 255, atol=0.51)
 
 
+def test_each_point_has_the_label_of_its_own_item() -> None:
+    codes = RANDOM.standard_normal((3, 4)).astype(np.float32)
+    known = sources.known_of(codes, np.array([0, 30, 60]), 90)
+    blobs = sources.CodeBlobs(known, labels=range(90))
+    assert json.loads(bytes(blobs.blob(blobs.fields()["labels"]) or b"")) == [0, 30, 60]
+
+
 def test_small_pictures_are_no_larger_than_28_and_in_their_own_range() -> None:
     large = RANDOM.random((2, 3, 56, 40)).astype(np.float32)
     found = sources.small_pictures(large)

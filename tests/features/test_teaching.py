@@ -17,9 +17,9 @@ from torch import nn
 import nbglcnn
 from bundle import node_path
 from nbglcnn import InputError, Viewer
-from nbglcnn.teaching import fit
+from nbglcnn.teaching import Lesson, fit
 from nbglcnn.teaching.head import held_out
-from nbglcnn.teaching.records import PENALTY
+from nbglcnn.teaching.records import PENALTY, Change, TaughtNetwork
 from taught import pictures
 
 ROOT = Path(__file__).parents[2]
@@ -208,6 +208,37 @@ def test_what_was_taught_is_given_back(viewer: Viewer, tmp_path: Path) -> None:
         again = other.teach(teaching.classes, examples=teaching.examples, head=given)
         assert again.state == "ready" and again.counts == {"cup": 6, "hand": 6}
         torch.testing.assert_close(again.head()[-1].weight, head[-1].weight)
+
+
+def test_a_saved_head_knows_the_classes_that_it_was_trained_for() -> None:
+    features, labels = drawn(12, 4, 2, 1.0)
+    lesson = Lesson((1, 2, 3), 4)
+    keys = [lesson.add_class(name) for name in ("cup", "hand")]
+    for number, (row, label) in enumerate(zip(features, labels, strict=True)):
+        data = row.tobytes() + bytes(range(6))
+        key = f"example {number}"
+        lesson.examples[key] = lesson.example(key, keys[label], data, TaughtNetwork("w"))
+    head = lesson.train()
+    lesson.add_class("other")
+    read = Lesson((1, 2, 3), 4)
+    read.from_file(lesson.to_file("conv", averaged=False))
+    assert list(read.classes.values()) == ["cup", "hand", "other"]
+    assert read.head is not None
+    assert [read.classes[key] for key in read.head.classes] == ["cup", "hand"]
+    np.testing.assert_array_equal(read.head.weight, head.weight)
+
+
+def test_features_of_a_page_come_with_the_network_that_computed_them() -> None:
+    lesson = Lesson((1, 2, 3), 2)
+    of = lesson.add_class("cup")
+    key, before, after = "example", TaughtNetwork("before"), TaughtNetwork("after")
+    data = np.float32([1, 2]).tobytes() + bytes(range(6))
+    lesson.examples[key] = lesson.example(key, of, data, before)
+    change = Change("features", key, network=after)
+    assert lesson.apply(change, np.float32([3, 4]).tobytes())
+    found = lesson.examples[key]
+    assert (found.network, found.features.tolist()) == (after, [3, 4])
+    np.testing.assert_array_equal(found.picture, np.arange(6).reshape(1, 2, 3))
 
 
 def test_other_weights_or_bends_make_features_stale_until_they_are_computed_again(

@@ -47,6 +47,18 @@ class Page:
         self.record |= fields
         self.viewer.set_state({"_training": {"training": self.record, "turn": self.turn}})
 
+    def save(self, step: int) -> None:
+        """Sends the state behind so many steps, which Python hands over from."""
+        trained = self.viewer.network.trained
+        assert trained is not None
+        state = [trained.last[name].ravel() for name in trained.course.state]
+        data = np.concatenate(state, dtype=np.float32).tobytes()
+        message = {
+            "type": "saved", "page": "p", "training": self.record["id"], "step": step,
+            "last": False, "handing": True, "part": 0, "count": 1, "bytes": len(data),
+        }  # fmt: skip
+        self.viewer._handle_custom_msg(message, [memoryview(data)])
+
 
 def steer(viewer: Viewer, **numbers: float) -> None:
     """What a cell does."""
@@ -122,6 +134,19 @@ def test_a_batch_size_that_comes_late_is_handed_over_and_a_wrong_one_refused(
     with pytest.warns(UserWarning, match="batch_size=13"):
         page.change(batch=13)
     assert viewer._training["training"]["batch"] == 4
+
+
+def test_another_batch_size_keeps_the_number_of_remaining_examples(viewer: Viewer) -> None:
+    viewer._end_training()
+    viewer.train((X, Y), "cross_entropy", batch_size=4, steps=5, held_out=0)
+    page = Page(viewer)
+    page.change(batch=8)
+    assert told(viewer)[0] == "handing"
+    page.save(step=2)
+    # 3 steps of 4 examples are one and a half of 8.
+    assert viewer.network.trained is not None
+    course = viewer.network.trained.course
+    assert (course.batch, course.begin, course.end) == (8, 2, 4)
 
 
 def test_another_training_takes_nothing_of_the_one_before(viewer: Viewer) -> None:

@@ -253,6 +253,16 @@ def test_numbers_and_pictures_take_turns(gl: GlPage) -> None:
 
 
 @ONE_RENDERER
+def test_pictures_of_one_width_and_different_heights_are_taken_whole(gl: GlPage) -> None:
+    session = gl.open(taking(SHAPE))
+    for height in (30, 60, 20):
+        picture = random_picture(40, height)
+        feed(gl, session, picture)
+        # Pillow resamples the columns of a tall picture first.
+        check(gl.read(session, "x"), pillow(picture, SHAPE, "crop"), 0.6)
+
+
+@ONE_RENDERER
 def test_a_lost_context_is_survived_between_two_pictures(
     gl_page: Callable[..., Page], site: tuple[str, dict[str, bytes]], backend: str
 ) -> None:

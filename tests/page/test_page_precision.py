@@ -165,6 +165,19 @@ def test_a_device_without_float32_counts_and_draws_large_maps_right(weak: GlPage
     assert pixels[0, 0, 0] < 3 and pixels[-1, -1, 0] > 252
 
 
+def test_a_device_without_float32_counts_each_example_of_a_batch(weak: GlPage) -> None:
+    x = np.random.default_rng(6).standard_normal((3, 2, 4, 5)).astype(np.float16)
+    x += np.float16(10) * np.arange(3, dtype=np.float16).reshape(3, 1, 1, 1)
+    plan = nbglcnn.compile(nn.Sequential(nn.Identity(), nn.ReLU()).eval(), np.float32(x))
+    session = runs(weak, plan, (np.float32(x),))
+    for image in range(3):
+        for channel in (None, 1):
+            counted = weak.histogram(session, "input", 5, image, channel)
+            own = x[image] if channel is None else x[image, channel]
+            expected, _ = np.histogram(own.astype(np.float64), 5)
+            assert counted is not None and counted["counts"] == expected.tolist()
+
+
 def test_a_plan_for_such_a_device_draws_no_float32(weak: GlPage) -> None:
     torch.manual_seed(2)
     model = nn.Sequential(nn.Conv2d(1, 6, 3), nn.GroupNorm(2, 6), nn.Upsample(scale_factor=2))

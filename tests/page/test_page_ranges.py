@@ -94,6 +94,21 @@ def test_a_still_input_shows_its_own_range_at_once(gl: GlPage) -> None:
 
 
 @ONE_RENDERER
+def test_each_channel_has_colours_of_its_own_values(gl: GlPage) -> None:
+    live = Live(gl)
+    image = np.linspace(-1, 2, num=np.prod(LAYOUT.nchw[2:])).reshape(LAYOUT.nchw[2:])
+    array = np.zeros(LAYOUT.nchw, np.float32)
+    array[0] = np.arange(LAYOUT.nchw[1]).reshape(-1, 1, 1) + image
+    gl.write(live.session, "x", array)
+    gl.run(live.session)
+    live.again("exact", mode="channel")
+    for channel in JOB["channels"]:
+        read = "([k, channel]) => gl.the(k).limits('x', channel)"
+        found = gl.page.evaluate(read, [live.session, channel])
+        assert found == pytest.approx([channel - 1, channel + 2], abs=1e-5)
+
+
+@ONE_RENDERER
 def test_where_nothing_was_finite_colours_do_not_come_from_there(gl: GlPage) -> None:
     live = Live(gl)
     live.show(-1, 2, "slow")

@@ -154,6 +154,18 @@ def test_picking_out_is_no_run_and_leaves_nothing_behind(gl: GlPage) -> None:
     assert gl.page.evaluate("gl.counted().drawArrays") == run["passes"]
 
 
+@ONE_RENDERER
+def test_a_session_that_picked_scores_frees_its_programs_when_it_is_closed(gl: GlPage) -> None:
+    plan = carrier(Layout((1, 1000, 1, 1)))
+    gl.open(plan)  # stays open, as another Viewer of the page
+    before = gl.alive()
+    session = gl.open(plan)
+    gl.write(session, "x", scores(1000))
+    assert gl.largest(session, "x", 5) is not None
+    gl.close(session)
+    gl.wait_alive(before)
+
+
 def test_the_likeliest_channel_of_each_place_is_numpys_argmax(gl: GlPage) -> None:
     for name in ("odd", "2x2 pixels", "4 images", "quadrants", "map in strips below each other"):
         layout = LAYOUTS[name]

@@ -127,6 +127,26 @@ def test_a_run_behind_a_commit_is_a_step_of_its_own(gl: GlPage) -> None:
     assert_equal(gl.read(session, "next"), twice["next"])
 
 
+@ONE_RENDERER
+def test_a_step_that_a_profile_joins_stays_a_step(gl: GlPage) -> None:
+    session = gl.open(lower(leaky()))
+    gl.write(session, "x", INPUTS[0])
+    gl.page.evaluate(
+        """async (k) => {
+          const session = gl.the(k);
+          await session.run();
+          const flight = session.run({ section: "forward" });
+          session.commit();
+          const step = session.run({ section: "forward" });
+          const profile = session.profile(() => undefined, new AbortController().signal);
+          await Promise.all([flight, step, profile]);
+        }""",
+        session,
+    )
+    twice = stepped(INPUTS[0], stepped(INPUTS[0], START)["next"])
+    assert_equal(gl.read(session, "next"), twice["next"])
+
+
 @pytest.mark.parametrize("waits", [False, True])
 def test_a_lost_context_restores_the_initial_contents(gl: GlPage, waits: bool) -> None:
     session = gl.open(lower(leaky()))

@@ -109,6 +109,21 @@ def test_one_number_is_one_texel_and_folded_values_follow() -> None:
     assert assert_patched(folded, graph, variance) == 16 * (9 * 6 + 1)
 
 
+@pytest.mark.parametrize("observe", ["all", "outputs"])
+def test_a_number_of_each_group_of_a_transposed_convolution_is_patched(observe: str) -> None:
+    torch.manual_seed(2)
+    # Groups of whole texels, whose kernel is packed as that of a convolution.
+    model = nn.ConvTranspose2d(8, 8, 2, stride=2, groups=2).eval()
+    graph, _ = load.load(model, np.zeros((1, 8, 3, 5), np.float32))
+    plan = lower.lower(graph, observe=observe)
+    assert any(
+        weight.recipe.packer == "conv" and weight.recipe.sources == ("weight",)
+        for weight in plan.header.weights
+    )
+    for at in ((0, 0, 0, 0), (3, 3, 1, 1), (4, 0, 0, 0), (7, 3, 1, 1)):
+        assert assert_patched(plan, graph, load.with_numbers(graph, "weight", at, 7.0)) == 16
+
+
 def test_minus_zero_and_nan_are_other_numbers() -> None:
     graph, _ = load.load(kinds(), IMAGES)
     zero = load.with_numbers(graph, "conv.weight", (0, 0, 0, 0), 0.0)

@@ -82,6 +82,28 @@ def test_an_interrupted_recording_goes_on_where_it_was(tmp_path: Path) -> None:
     assert set(again.asked) <= {0, 1}
 
 
+def test_a_piece_whose_writing_was_interrupted_is_recorded_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, writes = zarr.Array.__setitem__, []
+
+    def interrupted(array: zarr.Array, rows: slice, numbers: Any) -> None:
+        if array.attrs.get("name") == "2":
+            writes.append(rows)
+            if len(writes) == 2:
+                raise KeyboardInterrupt
+        write(array, rows, numbers)
+
+    model, x, path = network(), randn(6, 3, 9, 8), tmp_path / "acts.zarr"
+    with monkeypatch.context() as patched:
+        patched.setattr(zarr.Array, "__setitem__", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            nbglcnn.record(model, x, LAYERS, path, batch_size=2)
+    group = nbglcnn.record(model, x, LAYERS, path, batch_size=2)
+    for key, true in expected(model, x).items():
+        assert_equal(group[key][:], true)
+
+
 def test_memory_maps_data_sets_and_folders_are_read_piece_by_piece(tmp_path: Path) -> None:
     model = network()
     pixels = np.random.default_rng(0).integers(0, 256, (5, 9, 8, 3), np.uint8)

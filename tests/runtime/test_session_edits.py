@@ -274,6 +274,30 @@ def test_a_changed_parameter_makes_no_texture_buffer_or_program(
     assert made == ["texture_array"]
 
 
+def test_bends_of_all_channels_reach_the_last_of_each_layer(
+    session: Session, model: Net, x: torch.Tensor
+) -> None:
+    session.bend("x", transforms.multiply(2))  # 3 channels
+    session.bend("relu", transforms.multiply(3))  # 5 channels
+    found = session.run(x)
+    with torch.no_grad():
+        relu = 3 * torch.relu(model.inner.conv(model.first(2 * x)))
+    np.testing.assert_allclose(found["x"], 2 * x, **TOLERANCE)
+    np.testing.assert_allclose(found["relu"], relu, **TOLERANCE)
+
+
+def test_tables_and_arrays_of_earlier_edits_are_freed(session: Session, x: torch.Tensor) -> None:
+    relu = session.run(x)["relu"]
+    bend = session.bend("relu", transforms.multiply(2))
+    counts = []
+    for channel in range(4):
+        bend.channels = [channel]
+        session.inject("relu", relu + channel)
+        session.run(x)
+        counts.append(len(session._on_device._tables))
+    assert counts == counts[:1] * 4
+
+
 def test_ones_own_formula_and_what_does_not_compile(session: Session, x: torch.Tensor) -> None:
     before = session.run(x)
     bend = session.bend(

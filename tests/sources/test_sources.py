@@ -725,3 +725,21 @@ def test_blocks_serve_another_source_of_the_same_set_and_input_alone() -> None:
     ]
     for other, taken in others:
         assert other.blobs(taken, blocks) is not blocks
+
+
+def test_other_names_of_a_data_sets_own_classes_reach_pages() -> None:
+    class Data:
+        targets, classes = (0, 1), ("cat", "dog")
+
+        def __len__(self) -> int:
+            return 2
+
+        def __getitem__(self, at: int) -> tuple[np.ndarray, int]:
+            return np.zeros((3, 8, 8), np.uint8), self.targets[at]
+
+    images, record = Images(Data()), an_input(1, 3, 8, 8)
+    blocks = images.blobs(record)
+    assert replace(images, playing=True).blobs(record, blocks) is blocks
+    renamed = replace(images, classes=["Katze", "Hund"]).blobs(record, blocks)
+    data = renamed.blob(renamed.fields()["classes"])
+    assert json.loads(bytes(data or b"")) == ["Katze", "Hund"]
