@@ -5,14 +5,14 @@ IN_VENV := .venv/bin/python -m
 # PyTorch computes on one thread in each: those of several would wait for each other, busily.
 WORKERS := -n 3 --dist worksteal
 PYTEST := OMP_NUM_THREADS=1 .venv/bin/python -m pytest $(WORKERS)
-# the files that `make test` takes a part of
+# the files that `make test-all` takes a part of
 SWEPT = $(shell grep -rlE --include='test_*.py' 'ONE_RENDERER|mark\.sweep|swept_|"--sweep"' tests)
 NPM := PATH="$(CURDIR)/.venv/bin:$$PATH" npm --prefix js run --silent
 
 # Where it is set, every process of the tests would compile Python anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo test lint fuzz sweep mutants conformance wild hosts soak screenshots gallery lessons bench bench-full
+.PHONY: setup demo test test-all test-rest lint fuzz sweep mutants conformance wild hosts soak screenshots gallery lessons bench bench-full
 
 setup:
 	@$(PYTHON) scripts/setup.py
@@ -20,10 +20,19 @@ setup:
 demo: setup
 	@.venv/bin/python scripts/demo.py
 
-# make test ARGS="-k conv" runs some of them
+# what most changes need; conftest says which tests these are. make test ARGS="-k conv" runs some of all tests
 test:
 	@$(PYTHON) scripts/setup.py --tests
+	$(PYTEST) $(or $(ARGS),-m "not thorough")
+
+# all tests; make test-rest runs those that make test leaves out
+test-all:
+	@$(PYTHON) scripts/setup.py --tests
 	$(PYTEST) $(ARGS)
+
+test-rest:
+	@$(PYTHON) scripts/setup.py --tests
+	$(PYTEST) -m thorough $(ARGS)
 
 lint: setup
 	$(IN_VENV) ruff check && $(IN_VENV) ruff format --check && $(IN_VENV) mypy src
@@ -34,7 +43,7 @@ fuzz:
 	@$(PYTHON) scripts/setup.py --tests
 	@.venv/bin/python scripts/fuzz.py $(ARGS)
 
-# what make test has a part of: a fault at every call of WebGL on SwiftShader too, a kernel's death after every message,
+# what make test-all has a part of: a fault at every call of WebGL on SwiftShader too, a kernel's death after every message,
 # each operator's cases on both renderers and cut into strips, every operator set, the numbers of 60 random networks and of whole architectures, hundreds of
 # random networks' receptive fields, gradients of every operator at a dozen sizes, extreme inputs of each module and function, threads, every view of eight networks
 # at six widths (15 minutes of it), the tour and two files of notebooks on SwiftShader too

@@ -64,17 +64,45 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out what only `make sweep` takes; the tests in JupyterLab come first.
+    """Marks the tests' tiers, and leaves out what only `make sweep` takes.
 
-    Workers begin with a third of the tests each, in their order: so one of them has all of these,
-    its server and its warm kernels, which mostly wait, and the others compute meanwhile.
+    The tests in JupyterLab come first: workers begin with a third of the tests each, in their
+    order. So one of them has all of these, its server and its warm kernels, which mostly wait, and
+    the others compute meanwhile.
     """
+    in_lab: set[Path] = set()  # files whose first test in JupyterLab was met
+    for item in items:
+        if _is_thorough(item, in_lab):
+            item.add_marker(pytest.mark.thorough)
     if config.getoption("--sweep") is None:
         left = [item for item in items if item.get_closest_marker("sweep")]
         config.hook.pytest_deselected(items=left)
         items[:] = [item for item in items if item not in set(left)]
     items.sort(key=lambda item: "lab" not in getattr(item, "fixturenames", ()))
+
+
+# Folders whose pages show a user's views or files; in the others a page computes the same numbers
+# as local OpenGL.
+SEEN = ("cli", "docs", "export", "page", "project", "views")
+
+
+def _is_thorough(item: pytest.Item, in_lab: set[Path]) -> bool:
+    """Whether `make test` leaves a test to `make test-all`.
+
+    Of a file's tests in JupyterLab the first is in `make test`: a flow of that feature. Of tests
+    with a page those on one renderer are, where the page is what a user sees.
+    """
+    fixtures = getattr(item, "fixturenames", ())
+    if "lab" in fixtures:
+        first = item.path not in in_lab
+        in_lab.add(item.path)
+        return not first
+    if "playwright" not in fixtures:
+        return False
+    given = getattr(getattr(item, "callspec", None), "params", {})
+    return "swiftshader" in given.values() or item.path.parent.name not in SEEN
 
 
 @pytest.fixture(scope="session")
