@@ -40,8 +40,8 @@ def apply_bends(model: Any, bends: Any) -> torch.nn.Module:
 
     What the model draws it goes on drawing from PyTorch's generator; bends of `noise` act on that.
     Layers are bent by hooks that are there during a call only. Where an operator of forward itself
-    is bent (`block: relu`), the graph that PyTorch's exporter traces of the model is run in its
-    place. The first call with inputs of a shape takes as long as `nbglcnn.compile`, unless they
+    is bent (`block: relu`), the graph that was recorded of the model is run in its place. The
+    first call with inputs of a shape takes as long as `nbglcnn.compile`, unless they
     have the shape of the Viewer's own and layers alone are bent. Gradients pass ablate, invert,
     multiply, add, contrast, flip_h and flip_v; of others `backward` says that they have none.
     Calls of several threads wait for each other.

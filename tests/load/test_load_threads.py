@@ -22,8 +22,9 @@ from control_flow import Depends, X, small
 from nbglcnn import Viewer
 from nbglcnn.errors import NbglcnnError
 from nbglcnn.load import load
-from nbglcnn.load.torch import tables
+from nbglcnn.load.torch import translate
 from nbglcnn.load.torch.thread import unwound
+from recorded_runs import is_recorded
 
 
 def test_threads_load_side_by_side() -> None:
@@ -61,12 +62,12 @@ def test_only_translations_that_are_used_are_read_and_all_where_that_fails(
         raise AttributeError("a name that another torch or onnxscript doesn't have")
 
     graphs, unread = [], []
-    for put_off in (tables._put_off, renamed):
-        monkeypatch.setattr(tables, "_registries", {})
-        monkeypatch.setattr(tables, "_put_off", put_off)
+    for put_off in (translate.put_off, renamed):
+        translate.registry.cache_clear()
+        monkeypatch.setattr(translate, "put_off", put_off)
         graphs.append(load(small(), X)[0])
-        ((_, pending),) = tables._registries.values()
-        unread.append(len(pending))
+        unread.append(len(translate.registry()[1]))
+    translate.registry.cache_clear()
     assert unread[0] > 300 and unread[1] == 0
     assert (
         [n.op for n in graphs[0].nodes]
@@ -76,7 +77,7 @@ def test_only_translations_that_are_used_are_read_and_all_where_that_fails(
 
 
 class Meets(nn.Module):
-    """While it is traced it lets another thread do its work."""
+    """While it is recorded it lets another thread do its work."""
 
     def __init__(self, others: threading.Event, done: threading.Event) -> None:
         super().__init__()
@@ -86,7 +87,7 @@ class Meets(nn.Module):
         return self
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        if torch.compiler.is_exporting():
+        if is_recorded():
             assert self.meet()[1]
         return x.relu()
 

@@ -930,7 +930,7 @@ class Function(nn.Module):
         (
             lambda x: F.multilabel_margin_loss(x, torch.tensor([[3, 0, -1, 1, 1]])),
             (1, 5),
-            "multilabel_margin_loss to ONNX wrongly",
+            "multilabel_margin_loss",
         ),
     ],
 )

@@ -108,7 +108,6 @@ READS: dict[str, tuple[Function, str]] = {
     "float": (lambda m, x: x * float(x.mean()), r"as float\(t\) does. Compute .* x \* x.mean\(\)"),
     "math": (lambda m, x: x * math.sqrt(x.var()), r"torch.sqrt\(t\) in the place of math.sqrt"),
     "int": (lambda m, x: x * int(x.argmax()), r"in the place of int\(t\) .* the tensor itself"),
-    "text": (lambda m, x: (f"{x.mean():.3f}", x * 2)[1], "writes a number of a tensor into a text"),
 }
 
 
@@ -119,7 +118,16 @@ def test_a_number_that_python_reads_is_refused_with_what_to_write(kind: str) -> 
         load(Applied(function).eval(), X)
 
 
-def test_what_the_message_about_numbers_advises_runs() -> None:
-    model = Applied(lambda m, x: x * x.mean() * torch.sqrt(x.var()) * x.argmax()).eval()
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda m, x: x * x.mean() * torch.sqrt(x.var()) * x.argmax(),  # as the messages advise
+        lambda m, x: (f"{x.mean():.3f} of {x}", x * 2)[1],
+        lambda m, x: x * x.mean().item() + x.max().item(),
+    ],
+    ids=["tensors", "a text", "item()"],
+)
+def test_numbers_that_python_does_not_decide_by_run(function: Function) -> None:
+    model = Applied(function).eval()
     with Session(compile(model, X)) as session, torch.no_grad():
         assert_equal(session.run(X)["output"], model(X).numpy())

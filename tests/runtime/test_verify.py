@@ -21,6 +21,7 @@ from nbglcnn.reference import exact, is_faithful, layer_alone, reference
 from nbglcnn.report import Match, Report, compared, judged, match
 from nbglcnn.viewer.parity import verified
 from onnx_models import model_of, node, randn
+from recorded_runs import is_recorded
 from viewer_models import autoencoder, pictures
 
 
@@ -612,7 +613,7 @@ def test_a_model_whose_second_equal_call_differs_is_not_verified(
 def test_a_models_own_float64_clears_no_layer_that_it_computes_otherwise() -> None:
     class Sign(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            exported = torch.compiler.is_exporting() or x.dtype == torch.float64
+            exported = is_recorded() or x.dtype == torch.float64
             return x * (1.0 if exported else -1.0)
 
     model, x = nn.Sequential(nn.Conv2d(3, 4, 3), Sign(), nn.ReLU()).eval(), torch.randn(2, 3, 8, 9)
@@ -681,7 +682,7 @@ class ExportsAnother(Repeated):
     factor = 1.5
 
     def between(self, x: torch.Tensor) -> torch.Tensor:
-        return x * self.factor if torch.compiler.is_exporting() else x
+        return x * self.factor if is_recorded() else x
 
 
 @pytest.mark.parametrize("factor", [1.5, 1.001])

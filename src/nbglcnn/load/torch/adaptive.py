@@ -1,4 +1,4 @@
-"""Adaptive pools of a traced program as operators of our own; the exporter makes gathers of them.
+"""Adaptive pools of a recorded program as operators of our own; PyTorch makes gathers of them.
 
 Pools of the whole map, or of windows of one size beside each other, become ordinary pools.
 """
@@ -18,7 +18,7 @@ MOST_EVEN = 4096  # pixels of a window; a larger one is joined axis by axis, and
 
 
 def pool_adaptively(program: Any) -> None:
-    """Rewrite each adaptive pool whose windows overlap, and those the exporter has no form for."""
+    """Rewrite each adaptive pool whose windows overlap, and those that ONNX has no form for."""
     import torch
 
     aten = torch.ops.aten
@@ -114,7 +114,7 @@ class _Pool:
         return all(n % m == 0 for n, m in pairs) and prod(n // m for n, m in pairs) <= MOST_EVEN
 
     def mean(self) -> None:
-        """The exporter knows even ones, but for volumes."""
+        """Even ones are averages, but for volumes."""
         import torch
 
         if self.whole or (self.even and self.rank < 3):

@@ -1,4 +1,4 @@
-"""What an export imports, imported ahead while a notebook's kernel has nothing to do.
+"""What loading imports, imported ahead while a notebook's kernel has nothing to do.
 
 In the kernel's own loop and on its own thread: threads that import at once can wait for each other,
 and the loser finds half of a module. A cell that comes meanwhile waits for one of these modules.
@@ -18,15 +18,13 @@ NEXT_S = 0.02  # between two, for the kernel's messages
 # Each with what it brings: a few tenths of a second. A torch that lacks one is none the worse.
 MODULES = (
     *("sympy", "onnx", "onnx_ir", "onnxscript", "onnxscript.function_libs.torch_lib.ops"),
-    *("torch.distributed.tensor", "torch._dynamo", "torch.export._trace"),
-    *("torch.onnx._internal.exporter._core", "torch._export.non_strict_utils"),
-    "nbglcnn.load.torch.module",
+    *("torch.onnx._internal.exporter._core", "nbglcnn.load.torch.module"),
 )
 _begun = False
 
 
 def import_ahead() -> None:
-    """Import what a first export needs from when this cell has ended: call it in a kernel's loop.
+    """Import what a first network needs from when this cell has ended: call it in a kernel's loop.
 
     Only where PyTorch is there by then.
     """

@@ -53,7 +53,7 @@ def pieces(
         with (
             contextlib.suppress(Exception),
             unwound(),
-            random_numbers_kept(lambda: None),
+            random_numbers_kept(lambda: False),
             torch.no_grad(),
             redirected(twin),
         ):

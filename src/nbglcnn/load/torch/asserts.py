@@ -1,4 +1,4 @@
-"""`assert x.min() >= 0` in a model's forward, which has no numbers to look at while it is traced.
+"""`assert x.min() >= 0` in a model's forward, which has no numbers to look at while it is recorded.
 
 The example input has passed it in the run before. So it holds, and the network is the same for all
 inputs that hold it, too. What torch.distributions validates is asserted in the same way.

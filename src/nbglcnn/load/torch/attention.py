@@ -1,6 +1,6 @@
 """scaled_dot_product_attention in ONNX: the product is scaled, as PyTorch does it.
 
-The exporter scales both factors by the root, whose rounding parts scores that are equal: where they
+onnxscript scales both factors by the root, whose rounding parts scores that are equal: where they
 are large, a softmax shows that.
 """
 

@@ -19,17 +19,13 @@ from nbglcnn.load.names import Call, leaves, parts, walk
 from nbglcnn.load.torch.check import image_channels
 from nbglcnn.load.torch.noise import replayed
 from nbglcnn.load.torch.passed import SeenTensors, renamed
+from nbglcnn.load.torch.recorder import TRANSFORMED
 from nbglcnn.load.torch.redirection import CHOICES, Choice, redirected
 from nbglcnn.load.torch.source import line_of_call, line_of_error
-from nbglcnn.load.torch.thread import in_float32, random_numbers_kept, unwound
+from nbglcnn.load.torch.thread import draws, in_float32, random_numbers_kept, unwound
 
 if TYPE_CHECKING:
     import torch
-
-TRANSFORMED = (
-    "torch.vmap and the other transforms of torch.func have no fixed graph. Call layers on the "
-    "whole batch, and write a function of one example as a loop: torch.stack([f(one) for one in x])"
-)
 
 
 @dataclass(slots=True)
@@ -121,7 +117,9 @@ def run_hooked(
     again, drew, later = True, False, None
     with (
         unwound(),
-        random_numbers_kept(lambda: called(model, [t.clone() for t in own], arguments)),
+        random_numbers_kept(
+            lambda: draws(lambda: called(model, [t.clone() for t in own], arguments))
+        ),
         torch.no_grad(),
         in_float32() if float32 else contextlib.nullcontext(),
     ):
@@ -280,7 +278,7 @@ def run(
         if record.inside:
             record.inside -= 1
             return None
-        call = record.stack.pop()
+        call = record.stack[-1]
         record.others = []
         if record.passed is None:
             begun, tensors = record.begun.pop(), list(parts(output, is_tensor))
@@ -294,7 +292,7 @@ def run(
                 record.others += [(suffix, tensor)] * (tensor is not None)
                 continue
             if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
-                inner = record.stack[-1]
+                inner = record.stack[-2]
                 raise _transformed(inner.path, f"{inner.name or 'the model itself'}"
                                    f" ({inner.module_type}){line_of_call()}")  # fmt: skip
             # Before anything is copied, run again, exported or lowered: that takes a minute.
@@ -304,7 +302,7 @@ def run(
             # A copy, since an in-place operator after this module must not alter what a hook sees.
             kept = record.kept is None or not call.path or call.name + suffix in record.kept
             record.captured.append(tensor.clone() if kept else tensor)
-        record.root = call
+        record.root = record.stack.pop()
         return output
 
     handles = []
@@ -317,7 +315,7 @@ def run(
         own, drawn = inputs[: len(inputs) - noise], inputs[len(inputs) - noise :]
         with (
             replayed(drawn, record.inside_cut) if drawn else contextlib.nullcontext() as mode,
-            redirected(modules[0][1], model, traced=torch.compiler.is_exporting()),
+            redirected(modules[0][1], model, traced=record.passed is not None),
         ):
             called(model, own, arguments)
         if mode is not None:

@@ -1,4 +1,4 @@
-"""Modules that Python computes: which they are, and what stands in for them while tracing."""
+"""Modules that Python computes: which they are, and what stands in for them while recording."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 @dataclass
 class Substitutes:
-    """What modules gave in a run, for a trace to go on with in their place.
+    """What modules gave in a run, for a recording to go on with in their place.
 
     `reasons` are why, by path. `calls` are those of these modules, `arrays` all that they gave, one
-    after the other: further inputs of what is traced. `reads` are the tensors that each call was
-    given in the last trace. Random numbers `hidden` in them, by their place among all that forward
-    draws, nobody draws any more.
+    after the other: further inputs of what is recorded. `reads` are the tensors that each call was
+    given in the last recording. Random numbers `hidden` in them, by their place among all that
+    forward draws, nobody draws any more.
     """
 
     reasons: Mapping[str, str]
@@ -43,7 +43,7 @@ class Substitutes:
         return Substitutes(reasons, calls, arrays, hidden=seen.hidden, _given=seen.given)
 
     def tensors(self) -> tuple[torch.Tensor, ...]:
-        """`arrays` as inputs of the trace."""
+        """`arrays` as inputs of the recording."""
         import torch
 
         return tuple(torch.from_numpy(np.array(array)) for array in self.arrays)
@@ -58,7 +58,7 @@ class Substitutes:
             module.forward = self._forward(record)
 
     def begin(self, tensors: tuple[torch.Tensor, ...]) -> None:
-        """A trace begins, in which `arrays` are these tensors."""
+        """A recording begins, in which `arrays` are these tensors."""
         self.reads = [[] for _ in self.calls]
         rest = iter(tensors)
         self._stand = {call.name: [next(rest) for _ in call.outputs] for call in self.calls}

@@ -100,7 +100,7 @@ _MODULES = frozenset(module for _, module in MASKS.values() if module)
 
 
 def refuse_masks(program: Any, model: torch.nn.Module) -> None:
-    """UnsupportedModel for a dropout in a traced program; Python would draw another mask, too.
+    """UnsupportedModel for a dropout in a recorded program; Python would draw another mask, too.
 
     One whose result is not used is left out, with what is computed of it.
     """
@@ -130,13 +130,7 @@ def refuse_new_layers(program: Any) -> None:
     for node in program.graph.nodes:
         if torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ()):
             continue
-        # A parameter is a tensor without numbers, detached.
-        parameter = node.args[0] if node.args else None
-        made = getattr(parameter, "args", None) or (None,)
-        if (
-            getattr(parameter, "target", None) is torch.ops.aten.detach.default
-            and getattr(made[0], "target", None) is torch.ops.aten.empty.memory_format
-        ):
+        if node.meta.get("parameter"):
             raise UnsupportedModel(
                 f"{module_of(node)}{line_of_node(node)}: a layer that forward makes has new random "
                 "weights at each call; make it in __init__"

@@ -1,54 +1,64 @@
-"""The export of a hooked torch module to ONNX nodes, and why it failed in plain words."""
+"""A hooked torch module as ONNX's operators, and why it is none in plain words."""
 
 from __future__ import annotations
 
-import contextlib
-import re
-import sys
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from nbglcnn.errors import UnsupportedModel, UnsupportedOperator
 from nbglcnn.load.arguments import Arguments
-from nbglcnn.load.draft import OPSET
 from nbglcnn.load.names import Call
 from nbglcnn.load.noise import OUTSIDE
 from nbglcnn.load.steps import begin
 from nbglcnn.load.torch.adaptive import pool_adaptively
-from nbglcnn.load.torch.calls import TRANSFORMED, Record, run
+from nbglcnn.load.torch.calls import Record, run
 from nbglcnn.load.torch.cut import Substitutes
 from nbglcnn.load.torch.dropout import refuse_masks, refuse_new_layers
-from nbglcnn.load.torch.extra import decompositions, translations
-from nbglcnn.load.torch.masks import choose_by_masks, has_masks
+from nbglcnn.load.torch.extra import recorded_rule, rule_of
+from nbglcnn.load.torch.masks import choose_by_masks, has_masks, refuse_by_size
+from nbglcnn.load.torch.memory import FxNode
 from nbglcnn.load.torch.passed import without_idle_names
 from nbglcnn.load.torch.program import (
     attend_in_four_dimensions,
     clamp_by_one_type,
     correct_average_pools,
     name_all_dimensions,
-    normalize_by_the_batch,
-    refuse_wrong_translations,
-    with_writable_names,
+    promote_types,
     without_idle_squeezes,
 )
-from nbglcnn.load.torch.settings import Settings, TooMany, reads_numbers
-from nbglcnn.load.torch.source import ROOT, line_of_error, line_of_node, module_of, path_of
-from nbglcnn.load.torch.tables import tables_kept
+from nbglcnn.load.torch.recorder import Program, ReadsInput, Recorder
+from nbglcnn.load.torch.source import line_of_error, line_of_node, module_of, path_of
 from nbglcnn.load.torch.tensor_lists import StackedLists
-from nbglcnn.load.torch.thread import (
-    in_float32,
-    quiet,
-    random_numbers_kept,
-    uncollected,
-    unwound,
-)
+from nbglcnn.load.torch.thread import in_float32, quiet, random_numbers_kept, unwound
 from nbglcnn.load.torch.traced import keep
+from nbglcnn.load.torch.translate import Untranslatable, translated
 from nbglcnn.load.torch.unpool import unpool_by_windows
-from nbglcnn.load.torch.words import note_operators
-from nbglcnn.load.torch.written import written
 
 if TYPE_CHECKING:
     import torch
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A module as ONNX's operators.
+
+    `twin` is the copy that ran and `root` the tree of its calls. `nodes` are ONNX's, each with the
+    recorded one that it is of, and `values` what each recorded one gives. The program's outputs are
+    what `Substitutes` read, and all calls' tensors. `autocast` says whether one was left out.
+    """
+
+    twin: torch.nn.Module
+    program: Program
+    nodes: Sequence[tuple[Any, FxNode]]
+    values: Mapping[FxNode, Any]
+    root: Call
+    autocast: bool
+
+    @property
+    def outputs(self) -> Sequence[Any]:
+        """ONNX's values of the program's outputs."""
+        return [self.values[node] for node in self.program.outputs]
 
 
 def export(
@@ -58,168 +68,185 @@ def export(
     passed: Container[str],
     noise: int = 0,
     arguments: Arguments | None = None,
-) -> tuple[torch.nn.Module, Any, Call, frozenset[str], bool]:
-    """A copy, it as an onnx_ir graph whose outputs are all calls' tensors, and the tree of calls.
+) -> Exported:
+    """A copy of a module as ONNX's operators, from a run of it that is recorded.
 
-    Also the names of buffers and parameters whose numbers decided what is computed, and whether an
-    autocast in forward was left out. Each trace has a copy of its own, for it leaves it in another
-    state. What stands in for modules is further inputs, and what these read stands before the
-    calls' tensors. The keys in `passed` are of tensors that were there before their calls. So many
-    of the last tensors are the `noise` that forward draws.
+    What stands in for modules is further inputs. The keys in `passed` are of tensors that were
+    there before their calls. So many of the last tensors are the `noise` that forward draws.
     """
     import torch
 
-    settings: set[str] = set()
-
-    def traced(reading: Settings | None) -> tuple[Any, Record, bool]:
-        return _traced(twin, tensors, substitutes, passed, noise, reading, arguments)
-
     twin = copy()
-    with uncollected(), unwound(), random_numbers_kept(lambda: None), torch.no_grad():
-        try:
-            program, record, autocast = traced(None)
-            again = reads_numbers(program)
-        except UnsupportedModel:
-            again = True
-        if again:
-            twin = copy()
-            program, record, autocast = traced(Settings(twin, settings))
+    record = Record(cut=substitutes.reasons, passed=passed)
+
+    def modules() -> dict[str, tuple[str, str]]:
+        return {call.name: (call.path, call.module_type) for call in record.stack}
+
+    recorder = Recorder(modules, recorded_rule)
+    with unwound(), random_numbers_kept(lambda: recorder.drew), torch.no_grad():
+        program, autocast = _recorded(
+            twin, tensors, substitutes, record, recorder, noise, arguments
+        )
+        if recorder.constants:
+            _check_constants(copy(), recorder, tensors, substitutes, record, noise, arguments)
         assert record.root is not None
         without_idle_names(program, len(record.captured), record.root)
-        renamed = with_writable_names(program)
         if has_masks(program):
-            with quiet():
-                program = choose_by_masks(program)
+            choose_by_masks(program)
         refuse_masks(program, twin)
         refuse_new_layers(program)
-        refuse_wrong_translations(program)
+        refuse_by_size(program)
         pool_adaptively(program)
         correct_average_pools(program)
-        normalize_by_the_batch(program)
         clamp_by_one_type(program)
         attend_in_four_dimensions(program)
         unpool_by_windows(program)
+        _take_apart(program)
         name_all_dimensions(program)
         without_idle_squeezes(program)
+        promote_types(program)
+        begin("translating it to ONNX")
         try:
-            exported = _to_onnx(program)
-        except Exception as error:
-            refusal = _untranslated(twin, program, error)
-            if not _MISSING.search(str(refusal)):
-                raise refusal from error
-            try:
-                with quiet():
-                    program = program.run_decompositions(dict(decompositions()))
-                exported = _to_onnx(program)
-            except Exception:
-                raise refusal from error
-    for name, old in renamed.items():
-        if name in exported.model.graph.initializers:
-            exported.model.graph.initializers[name].name = old
-    return twin, exported.model.graph, record.root, frozenset(settings), autocast
+            with quiet():
+                nodes, values = translated(program)
+        except Untranslatable as error:
+            raise _untranslated(error) from error
+    keep(program)
+    return Exported(twin, program, nodes, values, record.root, autocast)
 
 
-def _traced(
+def _recorded(
     twin: torch.nn.Module,
     tensors: tuple[torch.Tensor, ...],
     substitutes: Substitutes,
-    passed: Container[str],
+    record: Record,
+    recorder: Recorder,
     noise: int,
-    reading: Settings | None,
     arguments: Arguments | None,
-) -> tuple[Any, Record, bool]:
-    import torch
-
-    first = "torch.export._trace" not in sys.modules
-    begin("importing PyTorch's exporter, once in a kernel" if first else "tracing it")
-    tap, record = _tap(twin, substitutes, passed, noise, reading, arguments)
+) -> tuple[Program, bool]:
+    """A run of `twin`, whose outputs are what `substitutes` reads and all captured tensors."""
+    substitutes.place(twin, record)
+    hidden = substitutes.hidden  # they stand for what is computed of these
+    named = list(twin.named_modules())
+    for number, tensor in enumerate(tensors):
+        recorder.add_input(f"input_{number}", tensor)
+    stand = substitutes.tensors()
+    for number, tensor in enumerate(stand):
+        recorder.add_input(f"given_{number}", tensor)
+    count = len(tensors)
+    drawn = [x for k, x in enumerate(tensors[count - noise :]) if k not in hidden]
+    inputs = (*tensors[: count - noise], *drawn)
+    substitutes.begin(stand)
+    begin("recording it")
     try:
-        with quiet(), in_float32() as mode, reading or contextlib.nullcontext():
-            program = torch.export.export(tap, (*tensors, *substitutes.tensors()), strict=False)
-            return program, record, mode.entered
+        with (
+            quiet(), in_float32() as mode, recorder.keeping(twin), StackedLists(),
+        ):  # fmt: skip
+            run(twin, named, inputs, record, len(drawn), arguments)
+        if recorder.refused is not None:  # forward has caught it
+            raise recorder.refused
+        outputs = [*(one for reads in substitutes.reads for one in reads), *record.captured]
+        return recorder.program(outputs), mode.entered
+    except UnsupportedModel as error:
+        if error.module is None and record.stack:
+            call = record.stack[-1]
+            place = f"{call.name or 'the model itself'} ({call.module_type})"
+            refusal = type(error)(f"{place}{line_of_error([error])}: {error}")
+            refusal.module = call.path
+            raise refusal from error
+        raise
     except Exception as error:
         refusal = UnsupportedModel(
             f"{type(twin).__name__} cannot be traced{record.where}"
-            f"{line_of_error(_chain(error))}: {_plain(error, reading)}"
+            f"{line_of_error(_chain(error))}: {_plain(error)}"
         )
-        if record.stack and not _decides(error):
+        if record.stack and not any(
+            isinstance(one, ReadsInput) and one.decides for one in _chain(error)
+        ):
             refusal.module = record.stack[-1].path
         raise refusal from error
 
 
-def _to_onnx(program: Any) -> Any:
-    import torch
+def _take_apart(program: Program) -> None:
+    """Put others in the place of operators that ONNX has no form for and no pass knows."""
+    from torch import fx
 
-    begin("translating it to ONNX")
-    with quiet(), tables_kept():
-        # optimize=True would fold BatchNorm into Conv and merge equal parameters.
-        made: Any = torch.onnx.export(
-            program,
-            dynamo=True,
-            optimize=False,
-            opset_version=OPSET,
-            verbose=False,
-            custom_translation_table=dict(translations()),
-        )
-    keep(made.exported_program)
-    note_operators(made.exported_program, made.model.graph)
-    return made
+    graph = program.graph
+    for node in list(graph.nodes):
+        if node.op != "call_function" or (rule := rule_of(node.target)) is None:
+            continue
+        sources = node.all_input_nodes
+        values = {one: one.meta["val"] for one in sources}
+        recorder = Recorder(dict, rule_of)
+        for one, value in values.items():
+            recorder.add_input(one.name, value)
+        args, kwargs = fx.map_arg((node.args, node.kwargs), values.__getitem__)
+        with recorder.recording():
+            found = rule(*args, **kwargs)
+        if found is NotImplemented:
+            continue
+        part = recorder.program([found])
+        same = dict(zip(part.inputs, sources, strict=True))
+        for one, tensor in part.tensors.items():
+            first = next(iter(graph.nodes))
+            with graph.inserting_before(first):
+                same[one] = graph.placeholder(one.name)
+            same[one].meta = dict(one.meta)
+            program.tensors[same[one]] = tensor
+        with graph.inserting_before(node):
+            for one in part.graph.nodes:
+                if one.op == "call_function":
+                    same[one] = graph.node_copy(one, same.__getitem__)
+                    same[one].meta = {**node.meta, "val": one.meta["val"]}
+        node.replace_all_uses_with(same[part.outputs[0]])
+        graph.erase_node(node)
 
 
-_MISSING = re.compile(r"operator (aten|prims)\.\w+ has no ONNX form")
-
-
-class _InForward(Exception):
-    """An error in the model's own code, while it is traced."""
-
-
-def _tap(
+def _check_constants(
     twin: torch.nn.Module,
+    recorder: Recorder,
+    tensors: tuple[torch.Tensor, ...],
     substitutes: Substitutes,
-    passed: Container[str],
+    record: Record,
     noise: int,
-    reading: Settings | None,
     arguments: Arguments | None,
-) -> tuple[torch.nn.Module, Record]:
-    """The wrapper to export: its outputs are what `substitutes` reads and all captured tensors."""
+) -> None:
+    """UnsupportedModel where a constant that forward makes is another one for other inputs.
+
+    torch.FloatTensor([t]) reads t past all operators. So the model is recorded with other numbers.
+    """
     import torch
 
-    record = Record(cut=substitutes.reasons, passed=passed)
-    substitutes.place(twin, record)
-    hidden = substitutes.hidden  # they stand for what is computed of these
-    named = list(twin.named_modules())
-
-    class Tap(torch.nn.Module):
-        def forward(self, *given: torch.Tensor) -> tuple[torch.Tensor, ...]:
-            count = len(given) - len(substitutes.arrays)
-            drawn = [x for k, x in enumerate(given[count - noise : count]) if k not in hidden]
-            inputs = (*given[: count - noise], *drawn)
-            substitutes.begin(given[count:])
-            if reading is not None:
-                reading.begin()
-            try:
-                with in_float32(), written(getattr(self, ROOT)), StackedLists():
-                    run(getattr(self, ROOT), named, inputs, record, len(drawn), arguments)
-            except RuntimeError as error:
-                # Of a RuntimeError about data the exporter prints all that it has traced.
-                raise _InForward(f"{type(error).__name__}: {error}") from error
-            return (*(one for reads in substitutes.reads for one in reads), *record.captured)
-
-    tap = Tap()
-    # Inside the wrapper a submodule may be called `code`: as the root's it breaks the exporter.
-    tap.add_module(ROOT, twin)
-    return tap.eval(), record
+    other = Record(cut=record.cut, passed=record.passed)
+    second = Recorder(dict, recorded_rule)
+    others = tuple(map(_other_numbers, tensors))
+    try:
+        _recorded(twin, others, substitutes, other, second, noise, arguments)
+    except Exception:  # it refuses these numbers
+        return
+    for (node, a), (_, b) in zip(recorder.constants, second.constants, strict=False):
+        same = a.shape == b.shape and a.dtype == b.dtype
+        if same and torch.allclose(a, b, rtol=0, atol=0, equal_nan=True):
+            continue
+        user = next(iter(node.users), node)
+        refusal = UnsupportedModel(
+            f"{module_of(user)}{line_of_node(user)}: it reads the numbers of a tensor that depends "
+            "on the input, as torch.FloatTensor([t]) does of one in a list; write "
+            "torch.stack([t, …]), or compute with the tensor itself"
+        )
+        refusal.module = path_of(user)
+        raise refusal
 
 
-def _operator(node: Any) -> str:
-    """The bare name of an fx node's operator: linalg_svd."""
-    schema = getattr(node.target, "_schema", None)
-    return _bare(str(schema.name).replace("::", ".")) if schema else ""
+def _other_numbers(tensor: torch.Tensor) -> torch.Tensor:
+    import torch
 
-
-def _bare(name: str) -> str:
-    """The exporter's own steps turn aten.linalg_svd into aten._linalg_svd."""
-    return name.rpartition(".")[2].lstrip("_")
+    if tensor.is_floating_point():
+        random = torch.Generator().manual_seed(0)
+        size = float(tensor.abs().nan_to_num(0, 0, 0).max()) if tensor.numel() else 0.0
+        noise = torch.randn(tensor.shape, generator=random).to(tensor.dtype)
+        return tensor / 2 + (size or 1.0) * noise
+    return tensor.flip([*range(tensor.ndim)])
 
 
 def _chain(error: BaseException) -> list[BaseException]:
@@ -229,89 +256,34 @@ def _chain(error: BaseException) -> list[BaseException]:
     return found
 
 
-def _depends(error: BaseException) -> bool:
-    """Whether what is computed depends on numbers, by what the tracer says."""
-    kind = type(error).__name__
-    return "DataDependent" in kind or "DynamicOutputShape" in kind or "UserError" in kind
-
-
-def _decides(error: BaseException) -> bool:
-    return any(map(_depends, _chain(error)))
-
-
-def _plain(error: BaseException, reading: Settings | None) -> str:
-    """Why tracing failed, in a sentence or two."""
+def _plain(error: BaseException) -> str:
+    """Why recording failed, in a sentence or two."""
     for one in _chain(error):
-        if isinstance(one, TooMany):
-            return str(one)
-        if _depends(one):
-            for symbol, why in reading.missed.items() if reading is not None else ():
-                if re.search(rf"\b{symbol}\b", str(one)):
-                    return why
-            if re.search(r"\bzuf\d", str(one)):  # a float that Python reads
-                return (
-                    "it reads a number that depends on the input's numbers, as float(t) does. "
-                    "Compute with the tensor itself: x * x.mean(), and torch.sqrt(t) in the place "
-                    "of math.sqrt(t)"
-                )
-            return (
-                "what it computes depends on the input's numbers (an `if`, a loop or a size that "
-                "is read from a tensor), so it has no fixed graph. Make that choice outside the "
-                f"model, or with torch.where; in the place of int(t) and t.item() compute with the "
-                f"tensor itself. PyTorch says: {_first_line(one)}"
-            )
-        if "fake tensor in the exported program constant's list" in str(one):
-            return (
-                "it makes numbers on the way that the tracer cannot follow, as torch.autograd.grad "
-                "does; compute without gradients in forward, or draw the part before them"
-            )
-        if "FakeTensor.__format__" in str(one):
-            return (
-                "it writes a number of a tensor into a text, and tensors have none while they "
-                "are traced; leave that out"
-            )
-        if "PreDispatchTorchFunctionMode" in str(one):
-            return TRANSFORMED
-        if "data is not allocated yet" in str(one):
-            return (
-                "it reads the numbers of a tensor that is computed, as torch.FloatTensor([t]) does "
-                "of one in a list; write torch.stack([t, …])"
-            )
-        if ".numpy() is not supported" in str(one):
-            return (
-                "it calls .numpy() on a tensor, in forward or in a hook; "
-                "use torch operators, or remove the hook"
-            )
+        if isinstance(one, ReadsInput):
+            return one.words
     return f"{type(error).__name__}: {_first_line(error)}"
 
 
-def _untranslated(twin: torch.nn.Module, program: Any, error: BaseException) -> UnsupportedOperator:
+def _untranslated(error: Untranslatable) -> UnsupportedOperator:
     """Which operator has no ONNX form, and the module it is in."""
-    text = "\n".join(str(one) for one in _chain(error))
-    name = type(twin).__name__
-    missing = re.search(r"No ONNX function found for <OpOverload\(op='([\w.]+)'", text)
-    at = re.search(r"translating node %(\w+)", text)
-    named = _bare(missing[1]) if missing else None
-    found = [
-        node
-        for node in program.graph.nodes
-        if (at and node.name == at[1]) or (named and _operator(node) == named)
-    ]
-    # The exporter doesn't say at which node it meets one.
-    found = found or [n for n in program.graph.nodes if n.kwargs.get("generator") is not None]
-    where = module_of(found[0]) + line_of_node(found[0]) if found else name
-    if found and _draws(found[0]):  # nor can Python compute it instead: other numbers each time
-        drawn = _operator(found[0])
-        return UnsupportedOperator(f"{where}: {drawn} draws random numbers; {OUTSIDE}")
+    node = error.node
+    where = module_of(node) + line_of_node(node)
+    if _draws(node):  # nor can Python compute it instead: other numbers each time
+        return UnsupportedOperator(f"{where}: {_operator(node)} draws random numbers; {OUTSIDE}")
+    target = str(node.meta["called"] if error.missing else node.target)
     refusal = UnsupportedOperator(
-        f"{where}: PyTorch's operator {missing[1]} has no ONNX form, so it cannot be drawn; "
+        f"{where}: PyTorch's operator {target} has no ONNX form, so it cannot be drawn; "
         "replace it by others with the same result"
-        if missing
+        if error.missing
         else f"{where}: cannot be translated to ONNX: {_first_line(_chain(error)[-1])}"
     )
-    if found:
-        refusal.module = path_of(found[0])
+    refusal.module = path_of(node)
     return refusal
+
+
+def _operator(node: Any) -> str:
+    """The bare name of an operator: randn."""
+    return str(node.target._schema.name).rpartition("::")[2].strip("_")
 
 
 def _draws(node: Any) -> bool:

@@ -1,22 +1,65 @@
-"""PyTorch operators that its exporter has no ONNX form for, written with others or of our own."""
+"""PyTorch operators that onnxscript has no function for, written with others or of our own."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from nbglcnn.errors import UnsupportedOperator
 from nbglcnn.load.passes.algebra import DOMAIN
+from nbglcnn.load.torch.adaptive import MOST_EVEN
 from nbglcnn.load.torch.attention import attention
 from nbglcnn.load.torch.resize import resizes
 from nbglcnn.load.torch.traced import bend_operator
+from nbglcnn.load.torch.translate import known
 
 if TYPE_CHECKING:
     import torch
 
 
+def recorded_rule(function: Any) -> Callable[..., Any] | None:
+    """How an operator is taken apart while it is recorded; None for those that stay whole."""
+    import torch
+
+    aten = torch.ops.aten
+    whole = (  # passes over the program look at these
+        *(aten.max_unpool2d.default, aten.max_unpool3d.default),
+        *(aten.adaptive_max_pool1d.default, aten.adaptive_max_pool2d.default),
+        aten.adaptive_max_pool3d.default,
+    )
+    return None if function in whole else rule_of(function)
+
+
+def rule_of(function: Any) -> Callable[..., Any] | None:
+    """How an operator is taken apart; None where ONNX has a form for it."""
+    import torch
+    from torch._decomp import decomposition_table
+
+    if (own := decompositions().get(function)) is not None:
+        return own
+    if not isinstance(function, torch._ops.OpOverload) or known(function):
+        return None
+    if function._schema.is_mutable:
+        return None
+    if function._can_decompose():
+        rule: Callable[..., Any] = function.decompose
+        return rule
+    found: Callable[..., Any] | None = decomposition_table.get(function)
+    return found
+
+
+def _wrong(*_: Any) -> Any:
+    raise UnsupportedOperator(
+        "PyTorch takes multilabel_margin_loss apart into other numbers than its own; compute the "
+        "loss outside the network"
+    )
+
+
+@cache
 def decompositions() -> Mapping[Any, Callable[..., Any]]:
-    """For torch.export: by overload, the same result from simpler operators."""
+    """By overload, the same result from simpler operators."""
     import torch
 
     aten = torch.ops.aten
@@ -36,6 +79,13 @@ def decompositions() -> Mapping[Any, Callable[..., Any]]:
         aten.median.dim: _median,
         aten.median.default: lambda x: _median(x.flatten(), 0)[0],
         aten.rrelu.default: _rrelu,
+        aten.multilabel_margin_loss.default: _wrong,
+        aten.mT.default: lambda x: x.transpose(-2, -1),
+        aten.batch_norm.default: lambda *args: _batch_norm(*args)[0],
+        aten.native_batch_norm.default: _batch_norm,
+        aten.adaptive_avg_pool1d.default: _adaptive_mean(1),
+        aten.adaptive_avg_pool2d.default: _adaptive_mean(2),
+        aten.adaptive_avg_pool3d.default: _adaptive_mean(3),
         # Ours always is: of equal numbers the first comes first.
         aten.argsort.stable: lambda x, *, stable=None, dim=-1, descending=False: aten.sort.default(
             x, dim, descending
@@ -52,7 +102,7 @@ def translations() -> Mapping[Any, Callable[..., Any]]:
     from onnxscript import opset18
 
     def log_sigmoid(x: Any) -> Any:
-        """log(sigmoid(x)), as the exporter writes it, is −∞ where the sigmoid falls to 0."""
+        """log(sigmoid(x)), as onnxscript writes it, is −∞ where the sigmoid falls to 0."""
         return opset18.Neg(opset18.Softplus(opset18.Neg(x)))
 
     aten = torch.ops.aten
@@ -78,7 +128,7 @@ _AT_LEAST: Mapping[int, Sequence[Sequence[int]]] = {
 
 
 def _stacks() -> Mapping[Any, Callable[..., Any]]:
-    """`torch.hstack` and its like, which the exporter writes as loops over a sequence."""
+    """`torch.hstack` and its like, which onnxscript writes as loops over a sequence."""
     import torch
     from onnxscript import opset18
 
@@ -149,7 +199,7 @@ def _xlogy(x: Any, y: Any) -> Any:
 
 
 def _atan2(y: Any, x: Any) -> Any:
-    """By the smaller of y / x and x / y; the exporter's gives −π for (0, −1) and 0 for NaN."""
+    """By the smaller of y / x and x / y; onnxscript's gives −π for (0, −1) and 0 for NaN."""
     onnx = _onnx()
 
     zero, one = onnx.CastLike(0.0, y), onnx.CastLike(1.0, y)
@@ -175,6 +225,56 @@ def _atan2(y: Any, x: Any) -> Any:
         onnx.Sub(with_sign(half), onnx.Atan(inverse)),
         onnx.Add(onnx.Atan(flat), turn),
     )
+
+
+def _batch_norm(
+    x: torch.Tensor,
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    mean: torch.Tensor | None,
+    variance: torch.Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+    cudnn: bool = False,
+) -> Any:
+    """By the running statistics; in training mode by those of the batch, which also change them.
+
+    Gives the mean and the reciprocal of the deviation, too.
+    """
+    import torch
+
+    aten = torch.ops.aten
+    if mean is None or variance is None:
+        return aten._native_batch_norm_legit.no_stats(x, weight, bias, True, momentum, eps)
+    if not training:
+        call = aten._native_batch_norm_legit_no_training.default
+        return call(x, weight, bias, mean, variance, momentum, eps)
+    found = aten._native_batch_norm_legit.no_stats(x, weight, bias, True, momentum, eps)
+    dims = [dim for dim in range(x.ndim) if dim != 1]
+    mean.mul_(1 - momentum).add_(x.mean(dims), alpha=momentum)
+    variance.mul_(1 - momentum).add_(x.var(dims), alpha=momentum)
+    return found
+
+
+def _adaptive_mean(rank: int) -> Callable[..., Any]:
+    """Of the whole map, or of windows of one size beside each other; others stay as they are."""
+
+    def pool(x: torch.Tensor, output_size: Sequence[int]) -> Any:
+        import torch
+
+        sizes = list(output_size) * (rank if len(output_size) == 1 else 1)
+        spatial = x.shape[-rank:]
+        if set(sizes) == {1}:
+            return x.mean([*range(-rank, 0)], keepdim=True)
+        pairs = list(zip(spatial, sizes, strict=True))
+        area = math.prod(n // m for n, m in pairs if m)
+        if all(m and n % m == 0 for n, m in pairs) and area <= MOST_EVEN:
+            window = [n // m for n, m in pairs]
+            return getattr(torch.nn.functional, f"avg_pool{rank}d")(x, window, window)
+        return NotImplemented
+
+    return pool
 
 
 def _cumulative_product(
@@ -258,8 +358,10 @@ def _rrelu(
     upper: float = 1 / 3,
     training: bool = False,
     generator: Any = None,
-) -> torch.Tensor:
+) -> Any:
     """In eval mode the slope is the mean of its bounds."""
     import torch
 
+    if training:
+        return NotImplemented
     return torch.where(x > 0, x, x * ((lower + upper) / 2))

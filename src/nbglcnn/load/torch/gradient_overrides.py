@@ -20,7 +20,6 @@ from nbglcnn.load.names import parts
 from nbglcnn.load.torch.calls import called
 from nbglcnn.load.torch.check import detached_copy, unwrapped
 from nbglcnn.load.torch.redirection import original_of, redirected
-from nbglcnn.load.torch.settings import ANYTHING, SHAPED
 from nbglcnn.load.torch.source import line_of_call, line_of_error
 from nbglcnn.load.torch.thread import one_at_a_time
 
@@ -33,6 +32,26 @@ WORDS: dict[Any, str] = {
     DATA.__get__: ".data",
     torch.tensor: "torch.tensor(…)",
 }
+# Functions that take no numbers of this argument, only its shape or type.
+SHAPED = dict.fromkeys(
+    (
+        *(torch.Tensor.new_zeros, torch.Tensor.new_ones, torch.Tensor.new_full),
+        *(torch.Tensor.new_tensor, torch.zeros_like, torch.ones_like, torch.full_like),
+    ),
+    0,
+) | dict.fromkeys(
+    (
+        *(torch.Tensor.to, torch.Tensor.type_as, torch.Tensor.view_as),
+        *(torch.Tensor.reshape_as, torch.Tensor.expand_as),
+    ),
+    1,
+)
+ANYTHING = frozenset(
+    (
+        *(torch.empty, torch.empty_like, torch.empty_strided, torch.empty_permuted),
+        *(torch.Tensor.new_empty, torch.Tensor.new_empty_strided, torch.Tensor.resize_),
+    )
+)
 RANDOM = (torch.rand_like, torch.randn_like, torch.randint_like)
 NO_GRAD = "torch.no_grad"
 HOOKS = "a backward hook"

@@ -1,4 +1,4 @@
-"""Boolean masks of a traced program as choices: `y[y < 0] = 0` is torch.where(y < 0, 0, y).
+"""Boolean masks of a recorded program as choices: `y[y < 0] = 0` is torch.where(y < 0, 0, y).
 
 Written with a mask as index, what is selected has as many rows as the mask has ones, which depends
 on the input's numbers. Where it is put back under the same mask, and only changed element by
@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
+
+from nbglcnn.errors import UnsupportedOperator
+from nbglcnn.load.torch.source import line_of_node, module_of, path_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,15 +25,12 @@ class _Selected:
 
 def has_masks(program: Any) -> bool:
     """Whether anything is put in place under a boolean mask."""
-    return any(
-        _name(node) in ("index_put", "index_put_") and _mask(node) for node in _nodes(program)
-    )
+    return any(_name(node) == "index_put" and _mask(node) for node in _nodes(program))
 
 
-def choose_by_masks(program: Any) -> Any:
-    """The program without in-place operators, its masked assignments written as choices."""
-    program = program.run_decompositions({})
-    graph = program.graph_module.graph
+def choose_by_masks(program: Any) -> None:
+    """Write a program's masked assignments as choices."""
+    graph = program.graph
     selected: dict[Any, _Selected] = {}
     for node in list(graph.nodes):
         if node.op != "call_function":
@@ -44,12 +44,10 @@ def choose_by_masks(program: Any) -> Any:
             if one is not None:
                 selected[node] = one
     _clean(graph, selected)
-    program.graph_module.recompile()
-    return program
 
 
 def _nodes(program: Any) -> Any:
-    return (node for node in program.graph_module.graph.nodes if node.op == "call_function")
+    return (node for node in program.graph.nodes if node.op == "call_function")
 
 
 def _name(node: Any) -> str:
@@ -88,7 +86,7 @@ def _choose(
         value = found.whole
     elif not _spreads(value, behind):
         return
-    aten, graph = torch.ops.aten, program.graph_module.graph
+    aten, graph = torch.ops.aten, program.graph
     with graph.inserting_before(node):
         place = mask
         for _ in range(behind):
@@ -102,9 +100,6 @@ def _choose(
         chosen = graph.call_function(aten.where.self, (place, value, target))
     chosen.meta = dict(node.meta)
     node.replace_all_uses_with(chosen)
-    for spec in program.graph_signature.output_specs:  # an input that was assigned to
-        if getattr(spec.arg, "name", None) == node.name:
-            spec.arg.name = chosen.name
     graph.erase_node(node)
 
 
@@ -161,3 +156,38 @@ def _clean(graph: Any, selected: dict[Any, _Selected]) -> None:
         if node in rows and not node.users and (asserts or not node.is_impure()):
             graph.erase_node(node)
     graph.eliminate_dead_code()
+
+
+def refuse_by_size(program: Any) -> None:
+    """UnsupportedModel for what is as large as the input's numbers want, as x[x > 0] is."""
+    import torch
+
+    for node in program.graph.nodes:
+        tags = getattr(node.target, "tags", ())
+        if torch.Tag.dynamic_output_shape in tags and any(map(_varies, _chosen_by(node))):
+            refusal = UnsupportedOperator(
+                f"{module_of(node)}{line_of_node(node)}: the size of what {_name(node)} gives "
+                "depends on the input's numbers, so it has no fixed graph. Write torch.where with "
+                "both results, or a sum over all elements with a mask: (x * mask).sum()"
+            )
+            refusal.module = path_of(node)
+            raise refusal
+
+
+def _chosen_by(node: Any) -> list[Any]:
+    """What the size of an operator's result depends on."""
+    if _name(node) == "index":
+        return [one for one in node.args[1] if one is not None and _is_mask(one)]
+    if _name(node) == "masked_select":
+        return [node.args[1]]
+    return list(node.all_input_nodes)
+
+
+def _is_mask(node: Any) -> bool:
+    import torch
+
+    return node.meta["val"].dtype in (torch.bool, torch.uint8)
+
+
+def _varies(node: Any) -> bool:
+    return bool(node.meta["varies"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,7 +15,7 @@ from nbglcnn.errors import InputError, UnsupportedModel, UnsupportedOperator, us
 from nbglcnn.graph import Array, Attribute, Graph, Key, Node, with_python
 from nbglcnn.load.arguments import Arguments
 from nbglcnn.load.bounds import shown
-from nbglcnn.load.draft import Draft, free_name
+from nbglcnn.load.draft import OPSET, Draft, free_name
 from nbglcnn.load.names import Call, calls_of, place, torch_keys, walk
 from nbglcnn.load.noise import with_noise
 from nbglcnn.load.passes.finish import finish
@@ -26,12 +25,12 @@ from nbglcnn.load.torch.batches import dependences
 from nbglcnn.load.torch.calls import Record, Seen, by_key, run, run_hooked
 from nbglcnn.load.torch.check import check_module, detached_copy, drop_hooks, input_names, unwrapped
 from nbglcnn.load.torch.cut import Substitutes, leaves_of, recurrent, widened
-from nbglcnn.load.torch.export import export
+from nbglcnn.load.torch.export import Exported, export
 from nbglcnn.load.torch.noise import Draw, Noise, draws_of
 from nbglcnn.load.torch.passed import names_apart, without_idle_nodes
 from nbglcnn.load.torch.redirection import read_by_numpy
-from nbglcnn.load.torch.source import ROOT
-from nbglcnn.load.torch.words import OPERATOR, Word, node_names, words_of
+from nbglcnn.load.torch.source import path_of as source_path
+from nbglcnn.load.torch.words import Word, node_names, words_of
 
 if TYPE_CHECKING:
     import torch
@@ -125,9 +124,7 @@ def _loaded(
     substitutes = Substitutes.of(reasons, seen)
     passed = {call.name + suffix for call in walk(seen.root) for suffix in call.passed}
     try:
-        twin, exported, root, settings, autocast = export(
-            copy, tensors, substitutes, passed, len(noise.names), arguments
-        )
+        exported = export(copy, tensors, substitutes, passed, len(noise.names), arguments)
     except UnsupportedModel:
         # A hook that calls .numpy() breaks the export. Do without hooks if they change nothing.
         twin = copy()
@@ -136,10 +133,11 @@ def _loaded(
             run_hooked(twin, tensors, cut=reasons, noise=noise.count, arguments=arguments).arrays,
         ):
             raise
-        twin, exported, root, settings, autocast = export(
+        exported = export(
             copy_without_hooks, tensors, substitutes, passed, len(noise.names), arguments
         )
-    if autocast:
+    root = exported.root
+    if exported.autocast:
         notes.append(AUTOCAST)
         twin = detached_copy(model)[0]
         seen = run_hooked(
@@ -150,9 +148,9 @@ def _loaded(
             f"{type(model).__name__} called other modules when it was exported than when it ran; "
             "does forward depend on something besides its input?"
         )
-    draft, captured, words = _draft(twin, exported, root, names, arrays, substitutes)
+    draft, captured, words = _draft(exported, names, arrays, substitutes)
     draft.notes += notes
-    draft.settings = settings | read_by_numpy(model)
+    draft.settings = exported.program.settings | read_by_numpy(model)
     for value, array in zip(captured, seen.arrays, strict=True):
         draft.shapes[value] = array.shape
     try:
@@ -183,7 +181,7 @@ def _loaded(
     def again(twin: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> Seen:
         count = noise.count
         return run_hooked(
-            twin, inputs, float32=autocast, cut=reasons, noise=count, arguments=arguments
+            twin, inputs, float32=exported.autocast, cut=reasons, noise=count, arguments=arguments
         )
 
     own_run = None if drop_hooks(twin) else seen
@@ -269,75 +267,79 @@ def _same(a: Sequence[Array], b: Sequence[Array]) -> bool:
 
 
 def _draft(
-    twin: torch.nn.Module,
-    graph: Any,
-    root: Call,
+    exported: Exported,
     input_names: Sequence[str],
     arrays: Sequence[Array],
     substitutes: Substitutes,
 ) -> tuple[Draft, list[str], list[Word]]:
-    """The exported graph as a Draft, the captured values in order, and a word for each node."""
+    """A Draft of ONNX's nodes, the captured values in order, and a word for each node."""
+    twin, root, program = exported.twin, exported.root, exported.program
     draft = Draft(name=type(twin).__name__, source="torch")
-    names: dict[str, str] = {}  # of the exporter's values in the Draft
+    names: dict[int, str] = {}  # in the Draft, by the identity of ONNX's values
     taken: set[str] = set()
 
-    def rename(old: str, new: str) -> str:
-        names[old] = free_name(new, taken)
-        return names[old]
+    def rename(value: Any, new: str) -> str:
+        names[id(value)] = free_name(new, taken)
+        return names[id(value)]
 
-    inputs = graph.inputs[: len(arrays)]
-    for value, wanted, array in zip(inputs, input_names, arrays, strict=True):
-        draft.inputs[rename(value.name, wanted)] = array.shape, array.dtype
+    values = [exported.values[node] for node in program.inputs]
+    for value, wanted, array in zip(values, input_names, arrays, strict=False):
+        draft.inputs[rename(value, wanted)] = array.shape, array.dtype
     keys = [call.name + suffix for call in substitutes.calls for suffix, _ in call.outputs]
     stood = []
-    for value, wanted, array in zip(
-        graph.inputs[len(arrays) :], keys, substitutes.arrays, strict=True
-    ):
-        stood.append(rename(value.name, wanted))
+    for value, wanted, array in zip(values[len(arrays) :], keys, substitutes.arrays, strict=True):
+        stood.append(rename(value, wanted))
         draft.declared[stood[-1]] = array.shape, array.dtype
+    placed = {name: node for node, name in program.names.items()}
     first = _first_names(twin)
-    exported = {key.removeprefix(ROOT + "."): key for key in graph.initializers}
     for name, same in first.items():
         if name.rpartition(".")[2] == "num_batches_tracked":
             continue
-        key = exported.pop(name, name)
         if same in draft.parameters:
-            names[key] = draft.parameters[same]
-        else:  # also what forward doesn't use: load_state_dict can be strict then
-            draft.constants[rename(key, name)] = _array(twin.state_dict()[name])
-        draft.parameters[name] = names[key]
+            draft.parameters[name] = draft.parameters[same]
+            continue
+        node = placed.pop(same)
+        draft.parameters[name] = rename(exported.values[node], name)
+        draft.constants[draft.parameters[name]] = _array(program.tensors[node])
     draft.buffers.update(draft.parameters.keys() & dict(twin.named_buffers(remove_duplicate=False)))
-    for name, key in exported.items():
-        draft.constants[rename(key, name)] = _array(graph.initializers[key].const_value)
-    for node in graph:
-        for value in node.outputs:
-            rename(value.name, value.name)
+    for node, tensor in program.tensors.items():
+        value = exported.values[node]
+        if id(value) not in names and node.users:
+            draft.constants[rename(value, program.names.get(node, node.name))] = _array(tensor)
+    paths = {id(module): path for path, module in reversed(list(twin.named_modules()))}
+    path_of = {path: paths[id(m)] for path, m in twin.named_modules(remove_duplicate=False)}
+    used = {id(value) for step, _ in exported.nodes for value in step.inputs}
+    used |= {id(value) for value in exported.outputs}
+    for step, recorded in exported.nodes:
+        module = source_path(recorded)
+        outputs = list(step.outputs)
+        while len(outputs) > _fewest_outputs(step) and id(outputs[-1]) not in used:
+            outputs.pop()
+        for value in outputs:
+            rename(value, value.name or f"{recorded.name}.{step.op_type}")
             shape = value.shape
             if shape is not None and shape.is_static() and value.dtype is not None:
                 known = tuple(int(d) for d in shape), np.dtype(value.dtype.numpy())
-                draft.declared[names[value.name]] = known
-    paths = {id(module): path for path, module in reversed(list(twin.named_modules()))}
-    path_of = {path: paths[id(m)] for path, m in twin.named_modules(remove_duplicate=False)}
-    for node in graph:
-        module = _module_path(node)
+                draft.declared[names[id(value)]] = known
         draft.nodes.append(
             Node(
-                name=node.name or "",
-                op=node.op_type,
-                inputs=tuple(names[v.name] if v is not None else "" for v in node.inputs),
-                outputs=tuple(names[v.name] for v in node.outputs),
+                name=step.name or "",
+                op=step.op_type,
+                inputs=tuple(names[id(v)] if v is not None else "" for v in step.inputs),
+                outputs=tuple(names[id(v)] for v in outputs),
                 attributes=MappingProxyType(
-                    {n: _attribute(node, a) for n, a in node.attributes.items()}
+                    {n: _attribute(step, a, module) for n, a in step.attributes.items()}
                 ),
                 module=path_of.get(module, module),
-                torch_operator=node.metadata_props.get(OPERATOR, ""),
-                domain=node.domain,
+                torch_operator=recorded.meta["called"],
+                domain=step.domain,
             )
         )
-    words = words_of(graph, names)
+        draft.versions.append(step.version or OPSET)
+    words = words_of(exported.nodes, names)
     named = node_names(zip(draft.nodes, words, strict=True))
     draft.nodes = [replace(node, name=name) for node, name in zip(draft.nodes, named, strict=True)]
-    given = [names[v.name] for v in graph.outputs]
+    given = [names[id(v)] for v in exported.outputs]
     count = sum(len(c.outputs) for c in walk(root))
     captured, given = given[-count:], given[:-count]
     read = given[len(given) - sum(map(len, substitutes.reads)) :]
@@ -347,6 +349,7 @@ def _draft(
             k for k, node in enumerate(draft.nodes) if not set(step.outputs).isdisjoint(node.inputs)
         )
         draft.nodes.insert(at, step)
+        draft.versions.insert(at, OPSET)
         words.insert(at, Word("", {}))
     produced = {out: i for i, node in enumerate(draft.nodes) for out in node.outputs}
     draft.keep = list(captured)
@@ -356,6 +359,20 @@ def _draft(
         ends = [produced.get(captured[index], -1) for _, index in call.outputs]
         latest = call.end = max([latest, *ends])
     return draft, captured, words
+
+
+def _fewest_outputs(step: Any) -> int:
+    """How many outputs one of ONNX's nodes has at least: MaxPool's indices may be left out."""
+    import onnx
+
+    if step.domain:
+        return len(step.outputs)
+    schema = onnx.defs.get_schema(step.op_type, step.version or OPSET, "")
+    optional = onnx.defs.OpSchema.FormalParameterOption.Optional
+    fewest = len(step.outputs)
+    while 1 < fewest <= len(schema.outputs) and schema.outputs[fewest - 1].option == optional:
+        fewest -= 1
+    return fewest
 
 
 def _first_names(twin: torch.nn.Module) -> dict[str, str]:
@@ -371,22 +388,12 @@ def _by_return(call: Call) -> Iterator[Call]:
     yield call
 
 
-def _module_path(node: Any) -> str:
-    """The innermost module that a node came from, from the exporter's metadata."""
-    scopes = node.metadata_props.get("pkg.torch.onnx.name_scopes", "")
-    try:
-        path = str(ast.literal_eval(scopes)[-2])
-    except (SyntaxError, ValueError, IndexError, TypeError):
-        return ""
-    return path.removeprefix(ROOT).removeprefix(".")
-
-
 def _array(tensor: Any) -> Array:
-    array = np.asarray(tensor.numpy(), order="C")
+    array = np.asarray(tensor.detach().resolve_conj().resolve_neg().numpy(), order="C")
     return array.astype(np.float32) if array.dtype in (np.float64, np.float16) else array
 
 
-def _attribute(node: Any, attribute: Any) -> Attribute:
+def _attribute(node: Any, attribute: Any, module: str) -> Attribute:
     import onnx_ir as ir
 
     kind, value = attribute.type, attribute.value
@@ -397,6 +404,6 @@ def _attribute(node: Any, attribute: Any) -> Attribute:
     if kind is ir.AttributeType.TENSOR:
         return np.asarray(value.numpy())
     raise UnsupportedOperator(
-        f"{node.op_type} (in module {shown(_module_path(node))}): control flow that depends on "
+        f"{node.op_type} (in module {shown(module)}): control flow that depends on "
         "the input's numbers cannot be drawn as a fixed network"
     )

@@ -26,7 +26,7 @@ from nbglcnn.load.names import parts
 from nbglcnn.load.noise import OUTSIDE, Kind, chosen, seeded
 from nbglcnn.load.torch.dropout import MASKS, left_on
 from nbglcnn.load.torch.source import line_of_call
-from nbglcnn.load.torch.thread import random_numbers_kept, unwound
+from nbglcnn.load.torch.thread import draws, random_numbers_kept, unwound
 
 # What a call gets: by its number, what it draws and of which shape.
 Source = Callable[[int, Kind, tuple[int, ...]], torch.Tensor]
@@ -351,7 +351,7 @@ def draws_of(
     def source(_: int, kind: Kind, shape: tuple[int, ...]) -> torch.Tensor:
         return torch.from_numpy(seeded(generator, kind, shape))
 
-    with unwound(), random_numbers_kept(run), torch.no_grad():
+    with unwound(), random_numbers_kept(lambda: draws(run)), torch.no_grad():
         mode = _WithoutMasks(source, where, model)
         with mode:
             values = run()

@@ -1,54 +1,17 @@
-"""What PyTorch's exporter gets wrong, put right in the traced program before it translates that."""
+"""What onnxscript's functions get wrong, put right in the recorded program before they see it."""
 
 from __future__ import annotations
 
-import keyword
-import re
+from functools import cache
 from math import prod
 from typing import Any
 
 from nbglcnn.errors import UnsupportedOperator
-from nbglcnn.load.torch.source import line_of_node, module_of, path_of
-
-# What ends a string in double quotes, or its line, where it is written as it is.
-_UNWRITABLE = re.compile(r'["\n\r\x00\\]')
-
-
-def with_writable_names(program: Any) -> dict[str, str]:
-    """Give parameters other names that the exporter cannot write; gives new name: old.
-
-    It writes Python text with their paths, `self.heads.class.weight`, and compiles it: no part may
-    be a keyword. With a name that is no identifier it writes getattr, and the name in double quotes
-    as it is. It makes modules with these attributes: no part may be one that each module has.
-    """
-    renamed: dict[str, str] = {}
-    taken = {spec.target.partition(".")[0] for spec in program.graph_signature.input_specs
-             if spec.target is not None}  # fmt: skip
-    for spec in program.graph_signature.input_specs:
-        old = spec.target
-        if old is None or not (_UNWRITABLE.search(old) or any(map(_is_taken, old.split(".")))):
-            continue
-        number = len(renamed)
-        while f"renamed-{number}" in taken:
-            number += 1
-        spec.target = f"renamed-{number}"
-        taken.add(spec.target)
-        renamed[spec.target] = old
-        for table in (program.state_dict, program.constants):
-            if old in table:
-                table[spec.target] = table.pop(old)
-    return renamed
-
-
-def _is_taken(part: str) -> bool:
-    """Whether it is a keyword or a method of modules, as `half` or `to`."""
-    import torch
-
-    return keyword.iskeyword(part) or hasattr(torch.nn.Module, part)
+from nbglcnn.load.torch.source import module_of, path_of
 
 
 def correct_average_pools(program: Any) -> None:
-    """Divide as divisor_override says, which the exporter silently ignores."""
+    """Divide as divisor_override says, which onnxscript silently ignores."""
     import torch
 
     aten = torch.ops.aten
@@ -78,38 +41,8 @@ def correct_average_pools(program: Any) -> None:
         scaled.args = (node, area / divisor)
 
 
-def normalize_by_the_batch(program: Any) -> None:
-    """Take the running statistics from a batch norm in training mode, which ignores them.
-
-    In training mode is also a module that forward makes, nn.BatchNorm2d(3)(x). The exporter would
-    normalize by the running statistics.
-    """
-    import torch
-
-    aten = torch.ops.aten
-    norms = (aten.batch_norm.default, aten.native_batch_norm.default)
-    legit = aten._native_batch_norm_legit.default
-    for node in program.graph.nodes:
-        if node.op != "call_function" or node.target not in (*norms, legit):
-            continue
-        names = [one.name for one in node.target._schema.arguments]
-        given = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
-        if given["training"] is not True:
-            continue
-        for name in ("running_mean", "running_var"):
-            if given[name] is not None and any(user > node for user in given[name].users):
-                raise _refusal(
-                    node,
-                    f"{module_of(node)}{line_of_node(node)}: batch_norm in training mode changes "
-                    f"its {name}, which is read again behind it; that isn't supported. Call it in "
-                    "one mode, or give it a clone of the statistics",
-                )
-            given[name] = None
-        node.args, node.kwargs = tuple(given[name] for name in names), {}
-
-
 def clamp_by_one_type(program: Any) -> None:
-    """Give clamp(x, 0, 0.5) two floats: the exporter makes a tensor of the whole number alone."""
+    """Give clamp(x, 0, 0.5) two floats: onnxscript makes a tensor of the whole number alone."""
     import torch
 
     for node in program.graph.nodes:
@@ -129,19 +62,6 @@ _POOL = (
 )
 
 
-def refuse_wrong_translations(program: Any) -> None:
-    """Refuse what the exporter takes apart into other numbers than PyTorch's."""
-    import torch
-
-    for node in program.graph.nodes:
-        if node.target is torch.ops.aten.multilabel_margin_loss.default:
-            raise _refusal(
-                node,
-                f"{module_of(node)}{line_of_node(node)}: PyTorch's exporter translates "
-                "multilabel_margin_loss to ONNX wrongly; compute the loss outside the network",
-            )
-
-
 def _refusal(node: Any, words: str) -> UnsupportedOperator:
     refusal = UnsupportedOperator(words)
     refusal.module = path_of(node)
@@ -156,7 +76,7 @@ def attend_in_four_dimensions(program: Any) -> None:
 
     def reshaped(value: Any, shape: list[int]) -> Any:
         made = graph.call_function(aten.reshape.default, (value, shape))
-        made.meta = {**value.meta, "val": value.meta["val"].reshape(shape)}
+        made.meta = {**node.meta, "val": value.meta["val"].reshape(shape)}
         return made
 
     for node in list(graph.nodes):
@@ -174,7 +94,7 @@ def attend_in_four_dimensions(program: Any) -> None:
             if mask is not None and mask.meta["val"].ndim > 2:
                 whole = [*before, *mask.meta["val"].shape[-2:]]
                 spread = graph.call_function(aten.expand.default, (mask, whole))
-                spread.meta = {**mask.meta, "val": mask.meta["val"].expand(whole)}
+                spread.meta = {**node.meta, "val": mask.meta["val"].expand(whole)}
                 mask = reshaped(spread, [*examples, *whole[-2:]])
             given = dict(node.kwargs) | dict(zip(_ATTENTION, others, strict=False))
             given |= {"attn_mask": mask} if mask is not None else {}
@@ -185,9 +105,6 @@ def attend_in_four_dimensions(program: Any) -> None:
             back = reshaped(attended, [*before, length, width])
         back.meta = {**node.meta}
         node.replace_all_uses_with(back)
-        for spec in program.graph_signature.output_specs:
-            if getattr(spec.arg, "name", None) == node.name:
-                spec.arg.name = back.name
         graph.erase_node(node)
 
 
@@ -195,7 +112,7 @@ _ATTENTION = ("attn_mask", "dropout_p", "is_causal")
 
 
 def name_all_dimensions(program: Any) -> None:
-    """Write out the dimensions of x.amax(), which the exporter wants although it means all."""
+    """Write out the dimensions of x.amax(), which onnxscript wants although it means all."""
     import torch
 
     aten = torch.ops.aten
@@ -221,3 +138,79 @@ def without_idle_squeezes(program: Any) -> None:
                 continue
             node.target = aten.squeeze.dims if kept else aten.clone.default
             node.args = (node.args[0], kept) if kept else (node.args[0],)
+
+
+def promote_types(program: Any) -> None:
+    """Give each operator numbers of one type, as PyTorch converts them on the way."""
+    import torch
+    from torch.onnx._internal.fx import type_utils
+    from torch.onnx._internal.fx.passes import type_promotion
+
+    graph = program.graph
+    table = _promotions()
+
+    def value(one: Any) -> Any:
+        return one.meta["val"] if isinstance(one, torch.fx.Node) else one
+
+    def converted(one: Any, dtype: Any, node: Any) -> Any:
+        if dtype is None or one is None:
+            return one
+        if isinstance(one, list | tuple):
+            return type(one)([converted(each, dtype, node) for each in one])
+        found = value(one)
+        if isinstance(found, torch.Tensor):
+            if found.dtype == dtype:
+                return one
+            call = torch.ops.prims.convert_element_type.default, (one,), {"dtype": dtype}
+            like = found.to(dtype)
+        else:
+            own = type_utils.from_scalar_type_to_torch_dtype(type(found))
+            if own is None or own == dtype:
+                return one
+            call = torch.ops.aten.scalar_tensor.default, (found,), {"dtype": dtype}
+            like = torch.empty((), dtype=dtype, device="meta")
+        with graph.inserting_before(node):
+            made = graph.call_function(*call)
+        made.meta = {**node.meta, "val": like}
+        return made
+
+    for node in list(graph.nodes):
+        rule = type_promotion.get_type_promotion_rule(node, table) if _operator(node) else None
+        if rule is None:
+            continue
+        args, kwargs = torch.fx.map_arg(node.args, value), torch.fx.map_arg(node.kwargs, value)
+        wanted = rule.preview_type_promotion(args, kwargs)
+        new = tuple(
+            converted(one, wanted.args_dtypes.get(at), node) for at, one in enumerate(node.args)
+        )
+        named = {n: converted(one, wanted.kwargs_dtypes.get(n), node)
+                 for n, one in node.kwargs.items()}  # fmt: skip
+        if new == node.args and named == dict(node.kwargs):
+            continue
+        before = node.meta["val"]
+        node.args, node.kwargs = new, named
+        args, kwargs = torch.fx.map_arg(new, value), dict(torch.fx.map_arg(named, value))
+        node.target = type_promotion.find_compatible_op_overload(
+            node.target.overloadpacket, args, kwargs
+        )
+        after = node.target(*args, **kwargs)
+        if isinstance(before, torch.Tensor) and after.dtype != before.dtype:
+            with graph.inserting_after(node):
+                back = graph.call_function(
+                    torch.ops.prims.convert_element_type.default, (node,), {"dtype": before.dtype}
+                )
+            back.meta = dict(node.meta)
+            node.meta = {**node.meta, "val": after}
+            node.replace_all_uses_with(back)
+            back.args = (node,)
+
+
+def _operator(node: Any) -> bool:
+    return node.op == "call_function" and hasattr(node.target, "overloadpacket")
+
+
+@cache
+def _promotions() -> Any:
+    from torch.onnx._internal.fx.passes.type_promotion import TypePromotionTable
+
+    return TypePromotionTable()

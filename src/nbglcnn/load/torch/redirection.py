@@ -190,8 +190,8 @@ def redirected(
 ) -> Iterator[None]:
     """While this thread runs a copy, what it reads of the original is the copy's.
 
-    `root` is the copy as the exporter shows it, where that is another object. It is `traced` where
-    the exporter records what is called.
+    `root` is the copy as it is called, where that is another object. It is `traced` where the
+    operators are recorded, or PyTorch exports the model.
     """
     original = original_of(copy)
     root = copy if root is None else root
@@ -307,6 +307,10 @@ class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """
 
     supports_higher_order_operators = True  # torch.cond and its kin
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # dynamo would be imported for it, which takes seconds
 
     def __init__(self, tensors: _Tensors) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

@@ -175,7 +175,7 @@ class BentModule(torch.nn.Module):
             found, _ = traced.run(self.model, (*given, *numbers), lambda _, tensor: tensor, {})
         if any(node.python for node in graph.nodes) or not _near(found, outputs):
             raise InputError(
-                f"{between[0]} cannot be replayed in PyTorch: what the exporter has traced of "
+                f"{between[0]} cannot be replayed in PyTorch: what was recorded of "
                 f"{type(self.model).__name__} gives other numbers than the module itself"
             )
         draws = tuple(draw for draw, _ in drawn)
@@ -254,7 +254,7 @@ def _for_batch(
 
 
 def _node_names(graph: Graph, traced: Traced, between: Sequence[str]) -> dict[str, str]:
-    """The traced nodes that give the values of these keys; InputError by name where none does."""
+    """The recorded nodes that give the values of these keys; InputError by name where none does."""
     nodes, values = traced.nodes(), {key.name: key.value for key in graph.keys}
     found = {}
     for key in between:

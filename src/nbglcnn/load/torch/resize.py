@@ -1,6 +1,6 @@
 """PyTorch's interpolate as ONNX nodes that compute the same pixels.
 
-The exporter's own translation drops the scale factors of antialiased maps and keeps those of maps
+onnxscript's own translation drops the scale factors of antialiased maps and keeps those of maps
 whose corners are aligned, where PyTorch goes by the lengths alone; and ONNX divides by the factor
 of nearest neighbours where PyTorch multiplies by its inverse, which may round to other pixels.
 """
@@ -22,7 +22,7 @@ Places = npt.NDArray[np.int64]
 def resizes() -> Mapping[Any, Callable[..., Any]]:
     """For torch.onnx.export: every mode of interpolate but area and nearest-exact.
 
-    These the exporter takes apart, into pools and gathers.
+    PyTorch takes these apart, into pools and gathers.
     """
     import torch
 
@@ -60,7 +60,7 @@ def _axes(
     return [_Axis(b, int(b * float(f)), float(f)) for b, f in pairs]
 
 
-# The exporter asks for these two forms of annotation.
+# onnxscript asks for these two forms of annotation.
 def _nearest(
     x: Any,
     output_size: Optional[Sequence[int]],  # noqa: UP045
@@ -152,7 +152,7 @@ def _factor(axis: _Axis, copied: bool) -> float:
 
 
 def _onnx() -> Any:
-    """Operators by name, which become nodes while the exporter translates."""
+    """Operators by name, which become nodes while a program is translated."""
     from onnxscript import opset18
 
     return opset18

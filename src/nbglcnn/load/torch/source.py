@@ -1,22 +1,21 @@
-"""Which module and which line of the user's own an error, or a call that was traced, comes from."""
+"""Which module and which line of the user's own an error, or a recorded call, comes from."""
 
 from __future__ import annotations
 
-import re
+import linecache
 import traceback
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-ROOT = "model"  # the user's module inside the wrapper that is exported
 LONGEST = 120  # characters of a line that are shown
 
 
 def path_of(node: Any) -> str:
     """The path of the innermost module that an fx node belongs to."""
     stack = list((node.meta.get("nn_module_stack") or {}).values())
-    return str(stack[-1][0]).removeprefix(ROOT).removeprefix(".") if stack else ""
+    return str(stack[-1][0]) if stack else ""
 
 
 def module_of(node: Any) -> str:
@@ -24,9 +23,8 @@ def module_of(node: Any) -> str:
     stack = list((node.meta.get("nn_module_stack") or {}).values())
     if not stack:
         return "the model"
-    path, kind = path_of(node), stack[-1][1]
-    name = kind.rpartition(".")[2] if isinstance(kind, str) else getattr(kind, "__name__", "")
-    return f"{path or 'the model itself'} ({name})"
+    path, kind = stack[-1]
+    return f"{path or 'the model itself'} ({kind})"
 
 
 def line_of_error(errors: Iterable[BaseException]) -> str:
@@ -34,7 +32,7 @@ def line_of_error(errors: Iterable[BaseException]) -> str:
     for error in errors:
         frames = traceback.extract_tb(error.__traceback__)
         for frame in reversed(frames):
-            if _is_users(frame.filename):
+            if is_users(frame.filename):
                 return _shown(frame.filename, frame.lineno or 0, frame.line or "")
     return ""
 
@@ -42,25 +40,26 @@ def line_of_error(errors: Iterable[BaseException]) -> str:
 def line_of_call() -> str:
     """The innermost running line of the user's code, written as `line_of_error` does."""
     for frame in reversed(traceback.extract_stack()):
-        if _is_users(frame.filename):
+        if is_users(frame.filename):
             return _shown(frame.filename, frame.lineno or 0, frame.line or "")
     return ""
 
 
 def line_of_node(node: Any) -> str:
-    """The line that an fx node was traced from, told as `line_of_error` does."""
-    lines = users_lines(node.meta.get("stack_trace") or "")
+    """The line that an fx node was recorded at, told as `line_of_error` does."""
+    lines = lines_of(node)
     return _shown(*lines[-1]) if lines else ""
 
 
-def users_lines(stack: str) -> list[tuple[str, int, str]]:
-    """File, number and text of each line of the user's that a trace went through, the last last."""
-    frames = re.findall(r'^ *File "([^"]+)", line (\d+), in .*\n(?: {4}(.*))?', stack, re.MULTILINE)
-    return [(file, int(number), text) for file, number, text in frames if _is_users(file)]
+def lines_of(node: Any) -> list[tuple[str, int, str]]:
+    """File, number and text of each line of the user's code in a node's call, the last last."""
+    places = node.meta.get("lines", ())
+    return [(file, number, linecache.getline(file, number).strip()) for file, number in places]
 
 
 @cache
-def _is_users(file: str) -> bool:
+def is_users(file: str) -> bool:
+    """Whether a file is neither PyTorch's nor ours."""
     import torch
 
     libraries = (Path(torch.__file__).parent, Path(__file__).parents[1])

@@ -69,14 +69,14 @@ def _built(build: Callable[..., Any], opset_version: int) -> tuple[Any, _Pending
     pending: _Pending = {}
     with ExitStack() as undo:
         try:
-            for replaced in _put_off(pending):
+            for replaced in put_off(pending):
                 undo.enter_context(replaced)
         except (ImportError, AttributeError, KeyError):
             undo.close()  # this torch or onnxscript has other names: all of it now
         return build(opset_version=opset_version), pending
 
 
-def _put_off(pending: _Pending) -> Iterator[AbstractContextManager[None]]:
+def put_off(pending: _Pending) -> Iterator[AbstractContextManager[None]]:
     """What makes this thread leave to `pending` what a table of translations reads of functions."""
     from onnxscript.values import TracedOnnxFunction
     from torch.onnx._internal.exporter._registration import OnnxDecompMeta

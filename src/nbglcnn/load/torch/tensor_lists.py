@@ -1,6 +1,6 @@
 """Tensors made of lists that hold tensors: `torch.tensor([x.mean(), 1])`.
 
-PyTorch reads the numbers of the elements, which a traced tensor doesn't have. So they are stacked.
+PyTorch reads the numbers of the elements past all operators. So they are stacked.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MAKERS = {torch.tensor: 0, torch.as_tensor: 0, torch.asarray: 0, torch.Tensor.ne
 
 
 class StackedLists(TorchFunctionMode):
-    """A mode for a trace, in which such a list becomes a stack of its elements."""
+    """A mode for a recording, in which such a list becomes a stack of its elements."""
 
     def __torch_function__(
         self,

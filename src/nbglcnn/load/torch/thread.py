@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from nbglcnn.load.torch.asserts import asserted
 
-# PyTorch's exporter keeps the state of the export that is under way in the process.
+# PyTorch keeps the state of a recording that is under way in the process.
 LOCK = threading.RLock()
 NOISY = ("torch", "onnxscript", "onnx_ir")  # loggers
 
@@ -99,7 +99,7 @@ class _OfThisThread(logging.Filter):
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Nothing that the exporter warns of or logs reaches the notebook; other threads' words do.
+    """Nothing that PyTorch warns of or logs reaches the notebook; other threads' words do.
 
     warnings.catch_warnings, loggers' levels and redirect_stdout would be the whole process's.
     """
@@ -159,6 +159,7 @@ def unwound() -> Iterator[None]:
         for key, before in traced.items():
             if before is None:
                 ops.unset_mode_pre_dispatch(key)
+        pre._schema_check_mode = None
         _C._dispatch_tls_set_dispatch_key_included("PreDispatch", included)
         torch.compiler._is_compiling_flag, torch.compiler._is_exporting_flag = flags
         torch.set_grad_enabled(grad)
@@ -166,11 +167,11 @@ def unwound() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def random_numbers_kept(again: Callable[[], Any]) -> Iterator[None]:
+def random_numbers_kept(drew: Callable[[], bool]) -> Iterator[None]:
     """A model that draws random numbers doesn't move the user's generator.
 
     Nor does it take back what another thread has drawn meanwhile: only where the state is another
-    afterwards, the model runs `again`, watched.
+    afterwards and the model `drew`.
     """
     import torch
 
@@ -179,11 +180,11 @@ def random_numbers_kept(again: Callable[[], Any]) -> Iterator[None]:
         yield
     finally:
         moved = not torch.equal(torch.get_rng_state(), state)
-        if moved and (torch.initial_seed() != seed or _draws(again)):
+        if moved and (torch.initial_seed() != seed or drew()):
             torch.set_rng_state(state)
 
 
-def _draws(run: Callable[[], Any]) -> bool:
+def draws(run: Callable[[], Any]) -> bool:
     """Whether it draws from PyTorch's generator, itself and on this thread."""
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
@@ -204,7 +205,7 @@ def _draws(run: Callable[[], Any]) -> bool:
 
 
 def in_float32() -> Any:
-    """A mode in which torch.autocast changes nothing, and the exporter sees no modes of gradients.
+    """A mode in which torch.autocast changes nothing, and modes of gradients are not recorded.
 
     `mode.entered` says whether there was an autocast. Its beginning is told to this class alone.
     """

@@ -71,7 +71,7 @@ def to_onnx(
     beside = f"{path.name}.data"
     try:
         with (
-            uncollected(), unwound(), random_numbers_kept(lambda: None), quiet(), tables_kept(),
+            uncollected(), unwound(), random_numbers_kept(lambda: False), quiet(), tables_kept(),
             torch.no_grad(), redirected(twin, traced=True),
             tempfile.TemporaryDirectory(dir=path.absolute().parent, prefix=".nbglcnn") as folder,
         ):  # fmt: skip

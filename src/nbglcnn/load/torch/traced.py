@@ -1,6 +1,6 @@
-"""A module as what its export has traced: its operators one by one, with edits between them.
+"""A module as what was recorded of it: its operators one by one, with edits between them.
 
-The names that the exporter gave to the operators are those of the Graph's values, so that a key of
+The names of the recorded operators are those of the Graph's values, so that a key of
 an operator that belongs to no module is found here. Edits of modules are in the trace, as calls of
 an operator of our own.
 """
@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from nbglcnn.load.torch.source import ROOT
-
 if TYPE_CHECKING:
     import torch
 
@@ -25,7 +23,7 @@ _KEPT: ContextVar[list[Any] | None] = ContextVar("programs", default=None)
 
 @contextlib.contextmanager
 def programs_kept() -> Iterator[list[Any]]:
-    """What exports trace meanwhile, as the exporter has translated it; the last is what counts."""
+    """What is recorded meanwhile; the last is what counts."""
     kept: list[Any] = []
     token = _KEPT.set(kept)
     try:
@@ -58,7 +56,7 @@ def bend_operator() -> Any:
 
 @dataclass(frozen=True)
 class Traced:
-    """A traced program with the outputs that count: the last `count` of all, at `outputs`."""
+    """A recorded program with the outputs that count: the last `count` of all, at `outputs`."""
 
     program: Any
     outputs: Sequence[int]
@@ -114,28 +112,16 @@ class Traced:
         self, model: torch.nn.Module, inputs: Sequence[torch.Tensor], device: Any
     ) -> dict[Any, Any]:
         """What placeholders stand for: the model's own tensors, constants and inputs."""
-        import torch
-
         own: dict[str, Any] = dict(model.named_parameters(remove_duplicate=False))
         own |= dict(model.named_buffers(remove_duplicate=False))
-        names = {n.name: n for n in self.program.graph.nodes if n.op == "placeholder"}
-        rest = iter(inputs)
-        values = {}
-        for spec in self.program.graph_signature.input_specs:
-            name = str(spec.target or "").removeprefix(ROOT + ".")
-            if spec.kind.name == "USER_INPUT":
-                found: Any = next(rest)
-            elif name in own:
-                found = own[name]
-            else:
-                kept = (self.program.constants, self.program.state_dict)
-                found = next(some[spec.target] for some in kept if spec.target in some)
-            if isinstance(found, torch.Tensor):
-                found = found.to(device)
-                if found.is_floating_point():
-                    found = found.float()
-            values[names[spec.arg.name]] = found
-        return values
+        tensors = dict(zip(self.program.inputs, inputs, strict=True))
+        for node, tensor in self.program.tensors.items():
+            tensors[node] = own.get(self.program.names.get(node, ""), tensor)
+        return {node: _in_float32(tensor.to(device)) for node, tensor in tensors.items()}
+
+
+def _in_float32(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.float() if tensor.is_floating_point() else tensor
 
 
 def _needed(graph: Any, ends: Sequence[Any]) -> set[Any]:

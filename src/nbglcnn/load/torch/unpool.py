@@ -1,6 +1,6 @@
 """MaxUnpool behind a MaxPool as ONNX's operator of that name: each window is looked through alone.
 
-PyTorch's exporter makes a ScatterND of it, which looks for each element through all indices.
+onnxscript makes a ScatterND of it, which looks for each element through all indices.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def unpool_by_windows(program: Any) -> None:
             continue
         graph = program.graph
         with graph.inserting_before(node):
-            # The exporter's indices count within a map; those of ONNX in the whole tensor.
+            # PyTorch's indices count within a map; those of ONNX in the whole tensor.
             shapes = [list(pool.meta["val"][0].shape)] * 2
             both = symbolic(
                 graph, "", "MaxPool", [pooled], window, [FLOAT, INT64], shapes, node=pool

@@ -1,11 +1,12 @@
 """What people call an operator that belongs to no module: what stands in the model's own code.
 
-The exporter names values by operators of its own (`_unsafe_view`, `val_19`) and numbers them.
+PyTorch has names of its own for what it takes operators apart into (`_unsafe_view`).
 """
 
 from __future__ import annotations
 
 import ast
+import operator
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -14,12 +15,9 @@ from functools import cache
 from typing import Any
 
 from nbglcnn.graph import Node
-from nbglcnn.load.torch.source import users_lines
+from nbglcnn.load.torch.source import lines_of
 
-FX_NODE = "pkg.torch.onnx.fx_node"
-STACK = "pkg.torch.onnx.stack_trace"
-OPERATOR = "pkg.nbglcnn.torch_operator"  # what was called in forward, before it was decomposed
-STANDS_FOR = "pkg.nbglcnn.stands_for"  # of ONNX's own nodes in a traced program: whose place
+STANDS_FOR = "pkg.nbglcnn.stands_for"  # of ONNX's own nodes in a recorded program: whose place
 PICKED = "getitem"  # what PyTorch calls a piece that is taken from several
 LONGEST = 24  # characters of an operand that is named
 
@@ -48,26 +46,6 @@ PLAIN = {
 }  # fmt: skip
 
 
-def note_operators(program: Any, graph: Any) -> None:
-    """Note for each of the exporter's nodes which of PyTorch's operators forward has called.
-
-    `program` is the translated one, whose nodes know what they were decomposed from.
-    """
-    called = {node.name: _called(node) for node in program.graph.nodes}
-    for node in graph:
-        if traced := re.match(r"%(\w+)", node.metadata_props.get(FX_NODE, "")):
-            node.metadata_props[OPERATOR] = called.get(traced[1], "")
-
-
-def _called(node: Any) -> str:
-    """`max.dim` of an fx node that calls aten.max.dim, or that comes of one."""
-    target, sources = node.target, node.meta.get("from_node") or ()
-    while sources:
-        target = sources[0].target
-        sources = sources[0].from_node
-    return str(target).removeprefix("aten.")
-
-
 @dataclass(frozen=True, slots=True)
 class Word:
     """What an operator is called, and its own values: others are on the way to these."""
@@ -80,45 +58,44 @@ class Word:
         return self.own.get(value) or (f"{self.text}.{_snake(op)}" if self.text else _snake(op))
 
 
-def words_of(nodes: Iterable[Any], names: Mapping[str, str]) -> list[Word]:
-    """A word for each of the exporter's nodes; `names` are the Draft's for its values."""
+def words_of(nodes: Iterable[tuple[Any, Any]], names: Mapping[int, str]) -> list[Word]:
+    """A word for each of ONNX's nodes, which come with the recorded ones that they are of.
+
+    `names` are the Draft's, by the identity of ONNX's values.
+    """
     found: list[Word] = []
-    told: dict[str, str] = {}  # by the name of what PyTorch traced
-    given: Counter[tuple[str, str]] = Counter()  # pieces, by that and the operator
+    told: dict[Any, str] = {}  # by the recorded node
+    given: Counter[tuple[Any, str]] = Counter()  # pieces, by that and the operator
     products: Counter[tuple[str, ...]] = Counter()
-    for node in nodes:
-        fx_node = node.metadata_props.get(FX_NODE, "")
-        traced = re.match(r"%(\w+)", fx_node)
-        name = traced[1] if traced else ""
-        if name not in told:
-            told[name] = _word(node, fx_node, told, products)
+    for node, recorded in nodes:
+        if recorded not in told:
+            told[recorded] = _word(recorded, told, products)
         own = {}
-        for value in node.outputs:
-            piece = given[name, node.op_type]
-            given[name, node.op_type] += 1
-            if value.name == name:
-                own[names[name]] = told[name]
-            elif len(node.outputs) > 1 or value.name.startswith(PICKED):
-                own[names[value.name]] = f"{told[name]}[{piece}]"
-        found.append(Word(told[name], own))
+        for value in (one for one in node.outputs if id(one) in names):
+            piece = given[recorded, node.op_type]
+            given[recorded, node.op_type] += 1
+            if value.name == recorded.name:
+                own[names[id(value)]] = told[recorded]
+            elif len(node.outputs) > 1 or str(value.name).startswith(PICKED):
+                own[names[id(value)]] = f"{told[recorded]}[{piece}]"
+        found.append(Word(told[recorded], own))
     return found
 
 
-def _word(
-    node: Any, fx_node: str, told: Mapping[str, str], products: Counter[tuple[str, ...]]
-) -> str:
-    target = re.search(
-        r"target=(?:torch\.ops\.\w+\.|operator\.|math\.|<built-in function )?(\w+)", fx_node
+def _word(node: Any, told: Mapping[Any, str], products: Counter[tuple[str, ...]]) -> str:
+    if node.target is operator.getitem and node.args[0] in told:
+        return f"{told[node.args[0]]}[{node.args[1]}]"
+    schema = getattr(node.target, "_schema", None)
+    name = str(schema.name).rpartition("::")[2] if schema else node.target.__name__
+    bare = name.strip("_").removeprefix("upsample_")
+    properties = zip(
+        node.kwargs.get("metadata_props_keys", ()),
+        node.kwargs.get("metadata_props_values", ()),
+        strict=True,
     )
-    if target is None:
-        return ""
-    picked = re.search(r"args = \(%(\w+), (\d+)\)", fx_node)
-    if target[1] == PICKED and picked and picked[1] in told:
-        return f"{told[picked[1]]}[{picked[2]}]"
-    bare = target[1].strip("_").removeprefix("upsample_")
-    bare = node.metadata_props.get(STANDS_FOR, bare)
-    word = "interpolate" if "upsample_" in target[1] else PLAIN.get(bare, bare)
-    lines = users_lines(node.metadata_props.get(STACK, ""))
+    bare = str(dict(properties).get(STANDS_FOR, bare))
+    word: str = "interpolate" if "upsample_" in name else PLAIN.get(bare, bare)
+    lines = lines_of(node)
     if word == "matmul" and lines:
         return _product(lines, products) or word
     if word in WRITTEN and lines:

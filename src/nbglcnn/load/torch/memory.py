@@ -1,0 +1,384 @@
+"""Which node gives the numbers of a tensor now: views share theirs, and writes change them.
+
+Tensors over one storage share what is written. Of each storage the first tensor that was seen is
+the base: its node gives all numbers. A view is computed again from what it is a view of, once that
+was written; what is written into a view is put into the base.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+import torch
+from torch import fx
+from torch.multiprocessing.reductions import StorageWeakRef
+
+from nbglcnn.errors import UnsupportedModel
+
+FxNode = Any  # torch.fx.Node, whose types are no help
+Called = Callable[..., FxNode]
+View = tuple[Any, tuple[Any, ...], Mapping[str, Any]]  # an operator and its arguments
+
+
+@dataclass(eq=False, slots=True)
+class Base:
+    """The first tensor over some memory: `node` gives its numbers after `version` writes."""
+
+    node: FxNode
+    first: FxNode
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+    dtype: torch.dtype
+    version: int = 0
+
+
+@dataclass(eq=False, slots=True)
+class Tracked:
+    """A tensor: `node` gave its numbers when its base had this version.
+
+    `view` computes it from the tensor `parent`, whose place among the arguments is found by
+    identity; the other arguments are nodes. None where it is the base, or a view of it by strides.
+    """
+
+    base: Base
+    node: FxNode
+    version: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+    parent: Tracked | None = None
+    view: Callable[[FxNode], FxNode] | None = None
+
+
+@dataclass(eq=False)
+class Memory:
+    """All tensors of a run; `called` adds a node to the graph, `constant` one for a constant."""
+
+    called: Called
+    constant: Callable[[torch.Tensor], FxNode]
+    _tensors: dict[int, tuple[weakref.ref[torch.Tensor], Tracked]] = field(default_factory=dict)
+    _bases: dict[int, tuple[Any, list[Base]]] = field(default_factory=dict)  # by storage
+
+    def known(self, tensor: torch.Tensor) -> bool:
+        """Whether this very tensor was seen."""
+        return self.tracked(tensor) is not None
+
+    def tracked(self, tensor: torch.Tensor) -> Tracked | None:
+        """What is known of this very tensor, as it lies in memory now."""
+        found = self._tensors.get(id(tensor))
+        if found is None or found[0]() is not tensor:
+            return None
+        one = found[1]
+        if tensor.layout is not torch.strided:
+            return one
+        same = (one.shape, one.strides, one.offset) == _geometry(tensor)
+        # `tensor.data = other` gives it other memory.
+        return one if same and one.base in self._of_storage(tensor) else None
+
+    def add(self, tensor: torch.Tensor, node: fx.Node) -> None:
+        """A tensor whose numbers no other one is known to share."""
+        base = Base(node, node, *_geometry(tensor), tensor.dtype)
+        self._of_storage(tensor).append(base)
+        self._track(tensor, Tracked(base, node, 0, *_geometry(tensor)))
+
+    def node(self, tensor: torch.Tensor) -> FxNode | None:
+        """The node that gives its numbers now; None for a tensor of unknown memory."""
+        one = self.tracked(tensor)
+        if one is not None:
+            return self._current(one)
+        if tensor.layout is not torch.strided:
+            return None
+        return self._by_place(tensor)
+
+    def base(self, tensor: torch.Tensor) -> FxNode | None:
+        """The node that gave the first numbers of the memory that a tensor lies in."""
+        one = self.tracked(tensor)
+        return None if one is None else one.base.first
+
+    def made(
+        self, tensor: torch.Tensor, node: FxNode, given: Sequence[torch.Tensor], call: View,
+        at: int | None = None,
+    ) -> None:  # fmt: skip
+        """An operator gave a tensor: a view of one that it was given, or new numbers.
+
+        `at` is its place among several that the operator gave.
+        """
+        parent = None
+        if tensor.layout is torch.strided and (bases := self._of_storage(tensor)):
+            for one in given:
+                found = self.tracked(one)
+                if found is not None and found.base in bases:
+                    parent = found
+                    break
+        if parent is None:
+            self.add(tensor, node)
+            return
+        source, function = parent.node, node.target if at is None else node.args[0].target
+
+        def view(new: fx.Node) -> FxNode:
+            made = node if at is None else node.args[0]
+            args, kwargs = fx.map_arg((made.args, made.kwargs), lambda n: new if n is source else n)
+            again = self.called(function, args, kwargs, like=made.meta["val"])
+            if at is not None:
+                again = self.called(node.target, (again, at), {}, like=tensor_value)
+            return again
+
+        tensor_value = node.meta["val"]
+        base = parent.base
+        self._track(tensor, Tracked(base, node, base.version, *_geometry(tensor), parent, view))
+
+    def write(self, tensor: torch.Tensor, node: fx.Node) -> None:
+        """A tensor's numbers are now those of `node`."""
+        one = self.tracked(tensor)
+        if one is None:
+            self.node(tensor)
+            one = self.tracked(tensor)
+        if one is None:
+            self.add(tensor, node)
+            return
+        base = one.base
+        whole = (one.shape, one.strides, one.offset) == (base.shape, base.strides, base.offset)
+        base.node = node if whole else self._scattered(base, one, node)
+        base.version += 1
+        one.node, one.version = node, base.version
+        for other in self._of_storage(tensor):
+            if other is not base:
+                self._copy_shared(base, other)
+
+    def reshaped(self, tensor: torch.Tensor, before: Tracked) -> None:
+        """A tensor has another shape over the same memory."""
+        base = before.base
+        node = self._gathered(base, tensor)
+        self._track(tensor, Tracked(base, node, base.version, *_geometry(tensor)))
+
+    def _track(self, tensor: torch.Tensor, one: Tracked) -> None:
+        key = id(tensor)
+        self._tensors[key] = weakref.ref(tensor), one
+
+    def _of_storage(self, tensor: torch.Tensor) -> list[Base]:
+        if tensor.layout is not torch.strided:
+            return []
+        ref: Any = StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]
+        found = self._bases.get(ref.cdata)
+        if found is None:
+            found = self._bases[ref.cdata] = ref, []
+        return found[1]
+
+    def _current(self, one: Tracked) -> FxNode:
+        base = one.base
+        if one.version == base.version:
+            return one.node
+        if one.view is not None and one.parent is not None:
+            one.node = one.view(self._current(one.parent))
+        elif (one.shape, one.strides, one.offset) == (base.shape, base.strides, base.offset):
+            one.node = base.node
+        else:
+            one.node = self._strided(base, one.shape, one.strides, one.offset)
+        one.version = base.version
+        return one.node
+
+    def _by_place(self, tensor: torch.Tensor) -> FxNode | None:
+        """A tensor that no operator gave, as `x.data`: by where it lies in memory."""
+        shape, strides, offset = _geometry(tensor)
+        for base in self._of_storage(tensor):
+            begin, end = _span(base.shape, base.strides, base.offset)
+            first, last = _span(shape, strides, offset)
+            if last <= begin or end <= first:
+                continue
+            node = self._gathered(base, tensor)
+            self._track(tensor, Tracked(base, node, base.version, shape, strides, offset))
+            return node
+        return None
+
+    def _gathered(self, base: Base, tensor: torch.Tensor) -> FxNode:
+        shape, strides, offset = _geometry(tensor)
+        if tensor.dtype is not base.dtype:
+            raise UnsupportedModel(
+                f"forward reads numbers of type {base.dtype} as {tensor.dtype} "
+                "(a view by another type); convert them with .to()"
+            )
+        if (shape, strides, offset) == (base.shape, base.strides, base.offset):
+            return base.node
+        return self._strided(base, shape, strides, offset)
+
+    def _strided(
+        self, base: Base, shape: tuple[int, ...], strides: tuple[int, ...], offset: int
+    ) -> FxNode:
+        """Part of the base, by a gather of its flattened numbers."""
+        aten = torch.ops.aten
+        places = _places(base, shape, strides, offset)
+        flat = self._reshape(base.node, (prod(base.shape),), base.dtype)
+        index = torch.from_numpy(places.reshape(-1))
+        like = _empty((places.size,), base.dtype)
+        node = self.called(
+            aten.index_select.default, (flat, 0, self.constant(index)), {}, like=like
+        )
+        return self._reshape(node, shape, base.dtype)
+
+    def _scattered(self, base: Base, one: Tracked, node: fx.Node) -> FxNode:
+        """The base's numbers with those of `node` where a view lies in it."""
+        box = _box(base, one)
+        if box is None:
+            return self._by_index(base, one, node)
+        order, sizes, starts, steps = box
+        aten = torch.ops.aten
+        if order != sorted(order):
+            shape = tuple(one.shape[k] for k in order)
+            node = self.called(
+                aten.permute.default, (node, order), {}, like=_empty(shape, base.dtype)
+            )
+        node = self._reshape(node, sizes, base.dtype)
+        dims = [d for d, n in enumerate(base.shape) if sizes[d] != n]
+
+        def put(into: FxNode, shape: tuple[int, ...], rest: list[int]) -> FxNode:
+            if not rest:
+                return node
+            d, *others = rest
+            end = starts[d] + (sizes[d] - 1) * steps[d] + 1
+            source = node
+            if others:
+                inner = tuple(sizes[d] if k == d else n for k, n in enumerate(shape))
+                part = self.called(
+                    aten.slice.Tensor, (into, d, starts[d], end, steps[d]), {},
+                    like=_empty(inner, base.dtype),
+                )  # fmt: skip
+                source = put(part, inner, others)
+            return self.called(
+                aten.slice_scatter.default, (into, source, d, starts[d], end, steps[d]), {},
+                like=_empty(shape, base.dtype),
+            )  # fmt: skip
+
+        return put(base.node, base.shape, dims)
+
+    def _copy_shared(self, base: Base, other: Base) -> None:
+        """Parameters may lie over each other: numbers of one base that are also another's."""
+        own, its = (_in_storage(one).reshape(-1) for one in (base, other))
+        _, here, there = np.intersect1d(own, its, return_indices=True)
+        if not here.size:
+            return
+        aten = torch.ops.aten
+        flat = self._reshape(base.node, (own.size,), base.dtype)
+        like = _empty((here.size,), base.dtype)
+        source = self.called(
+            aten.index_select.default, (flat, 0, self.constant(torch.from_numpy(here))), {},
+            like=like,
+        )  # fmt: skip
+        into = self._reshape(other.node, (its.size,), other.dtype)
+        index = self.constant(torch.from_numpy(there))
+        made = self.called(
+            aten.index_put.default, (into, [index], source), {},
+            like=_empty((its.size,), other.dtype),
+        )  # fmt: skip
+        other.node = self._reshape(made, other.shape, other.dtype)
+        other.version += 1
+
+    def _by_index(self, base: Base, one: Tracked, node: fx.Node) -> FxNode:
+        aten = torch.ops.aten
+        places = _places(base, one.shape, one.strides, one.offset).reshape(-1)
+        flat = self._reshape(base.node, (prod(base.shape),), base.dtype)
+        source = self._reshape(node, (places.size,), base.dtype)
+        index = self.constant(torch.from_numpy(places))
+        made = self.called(
+            aten.index_put.default, (flat, [index], source), {},
+            like=_empty((prod(base.shape),), base.dtype),
+        )  # fmt: skip
+        return self._reshape(made, base.shape, base.dtype)
+
+    def _reshape(self, node: FxNode, shape: Sequence[int], dtype: torch.dtype) -> FxNode:
+        if tuple(node.meta["val"].shape) == tuple(shape):
+            return node
+        return self.called(
+            torch.ops.aten.reshape.default, (node, list(shape)), {}, like=_empty(shape, dtype)
+        )
+
+
+def _geometry(tensor: torch.Tensor) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+    if tensor.layout is not torch.strided:
+        return tuple(tensor.shape), (), 0
+    return tuple(tensor.shape), tuple(tensor.stride()), int(tensor.storage_offset())
+
+
+def _empty(shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
+    return torch.empty(tuple(shape), dtype=dtype, device="meta")
+
+
+def _span(shape: Sequence[int], strides: Sequence[int], offset: int) -> tuple[int, int]:
+    """The first place in the storage, and the one behind the last."""
+    if 0 in shape:
+        return offset, offset
+    return offset, offset + 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
+
+
+def _in_storage(base: Base) -> np.ndarray[Any, Any]:
+    """The place in the storage of each element."""
+    found = np.full(base.shape, base.offset, np.int64)
+    for axis, (length, stride) in enumerate(zip(base.shape, base.strides, strict=True)):
+        along = [1] * len(base.shape)
+        along[axis] = length
+        found += (np.arange(length) * stride).reshape(along)
+    return found
+
+
+def _places(
+    base: Base, shape: tuple[int, ...], strides: tuple[int, ...], offset: int
+) -> np.ndarray[Any, Any]:
+    """Where a view's elements are among those of the base, in its order of rows."""
+    begin, end = _span(base.shape, base.strides, base.offset)
+    first, last = _span(shape, strides, offset)
+    if first < begin or last > end:
+        raise UnsupportedModel(
+            f"forward uses a tensor of shape {list(shape)} that shares memory with one of shape "
+            f"{list(base.shape)} in a way that cannot be followed; clone it"
+        )
+    order = np.full(end - begin, -1, np.int64)
+    own = np.lib.stride_tricks.as_strided(order, base.shape, tuple(8 * s for s in base.strides))
+    own[...] = np.arange(prod(base.shape)).reshape(base.shape)
+    return np.lib.stride_tricks.as_strided(
+        order[offset - base.offset :], shape, tuple(8 * s for s in strides)
+    ).copy()
+
+
+def _box(
+    base: Base, one: Tracked
+) -> tuple[list[int], tuple[int, ...], list[int], list[int]] | None:
+    """A view as a box in its base: order of its axes, and sizes, starts and steps by axis.
+
+    None where it is no box: where axes are joined, repeated or crossed.
+    """
+    axes = sorted(
+        (d for d in range(len(base.shape)) if base.shape[d] > 1),
+        key=lambda d: -base.strides[d],
+    )
+    rest = one.offset - base.offset
+    starts, steps, sizes = [0] * len(base.shape), [1] * len(base.shape), [1] * len(base.shape)
+    own = {k for k in range(len(one.shape)) if one.shape[k] > 1}
+    order: dict[int, int] = {}
+    for d in axes:
+        stride = base.strides[d]
+        if stride == 0 or rest < 0:
+            return None
+        starts[d], rest = divmod(rest, stride)
+        # The largest stride of the view that moves along this axis alone.
+        reach = stride * base.shape[d]
+        found = [
+            k for k in own if stride <= one.strides[k] < reach and one.strides[k] % stride == 0
+        ]
+        if len(found) > 1:
+            return None
+        if found:
+            k = found[0]
+            own.discard(k)
+            order[d] = k
+            sizes[d], steps[d] = one.shape[k], one.strides[k] // stride
+            if starts[d] + (sizes[d] - 1) * steps[d] >= base.shape[d]:
+                return None
+    if own or rest:
+        return None
+    singles = [k for k in range(len(one.shape)) if one.shape[k] == 1]
+    return [*singles, *(order[d] for d in sorted(order))], tuple(sizes), starts, steps
