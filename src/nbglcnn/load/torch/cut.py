@@ -23,8 +23,8 @@ class Substitutes:
 
     `reasons` are why, by path. `calls` are those of these modules, `arrays` all that they gave, one
     after the other: further inputs of what is recorded. `reads` are the tensors that each call was
-    given in the last recording. Random numbers `hidden` in them, by their place among all that
-    forward draws, nobody draws any more.
+    given in the last recording. `hidden` are the positions, among all random numbers that forward
+    draws, of those that these modules draw.
     """
 
     reasons: Mapping[str, str]

@@ -533,8 +533,8 @@ def _functional(
         plain = function  # it is refused by its name
     if plain is None:
         raise UnsupportedOperator(
-            f"PyTorch's operator {function} writes into its argument and is none of those that are "
-            "known; write the result into a new tensor"
+            f"PyTorch's operator {function} writes in place, and there is no operator that returns "
+            "the result instead; write it into a new tensor"
         )
     mine = [one.name for one in schema.arguments if not _is_out(one)]
     names = [one.name for one in plain._schema.arguments]  # dropout's is `input`, dropout_'s `self`
@@ -554,7 +554,7 @@ def _by_place(function: Any, given: Mapping[str, Any]) -> tuple[tuple[Any, ...],
 
 
 def _shaped(plain: Any, own: tuple[Any, Any], written: Sequence[torch.Tensor]) -> Any:
-    """What the operator would give, without numbers; what was written where nobody can tell."""
+    """The result as meta tensors; the written tensors where the operator has no meta kernel."""
     args, kwargs = _without_numbers_in(own)
     try:
         return plain(*args, **kwargs)
