@@ -22,7 +22,7 @@ from control_flow import Depends, X, small
 from nbglcnn import Viewer
 from nbglcnn.errors import NbglcnnError
 from nbglcnn.load import load
-from nbglcnn.load.torch import translate
+from nbglcnn.load.torch import tables, translate
 from nbglcnn.load.torch.thread import unwound
 from recorded_runs import is_recorded
 
@@ -62,9 +62,9 @@ def test_only_translations_that_are_used_are_read_and_all_where_that_fails(
         raise AttributeError("a name that another torch or onnxscript doesn't have")
 
     graphs, unread = [], []
-    for put_off in (translate.put_off, renamed):
+    for put_off in (tables._put_off, renamed):
         translate.registry.cache_clear()
-        monkeypatch.setattr(translate, "put_off", put_off)
+        monkeypatch.setattr(tables, "_put_off", put_off)
         graphs.append(load(small(), X)[0])
         unread.append(len(translate.registry()[1]))
     translate.registry.cache_clear()

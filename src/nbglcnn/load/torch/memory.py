@@ -8,7 +8,7 @@ was written; what is written into a view is put into the base.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -22,7 +22,6 @@ from nbglcnn.errors import UnsupportedModel
 
 FxNode = Any  # torch.fx.Node, whose types are no help
 Called = Callable[..., FxNode]
-View = tuple[Any, tuple[Any, ...], Mapping[str, Any]]  # an operator and its arguments
 
 
 @dataclass(eq=False, slots=True)
@@ -102,9 +101,12 @@ class Memory:
         return None if one is None else one.base.first
 
     def made(
-        self, tensor: torch.Tensor, node: FxNode, given: Sequence[torch.Tensor], call: View,
+        self,
+        tensor: torch.Tensor,
+        node: FxNode,
+        given: Sequence[torch.Tensor],
         at: int | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """An operator gave a tensor: a view of one that it was given, or new numbers.
 
         `at` is its place among several that the operator gave.

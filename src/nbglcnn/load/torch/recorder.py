@@ -221,12 +221,12 @@ class Recorder:
         if schema.is_mutable:
             return self._write(function, schema, tags, args, kwargs)
         nodes = self._nodes((args, kwargs))
-        given = {id(one) for one in _tensors((args, kwargs))}
+        given = list(_tensors((args, kwargs)))
         found = function(*args, **kwargs)
-        if isinstance(found, torch.Tensor) and id(found) in given:
+        if any(one is found for one in given):
             return found  # contiguous(), to() of its own type
         made = self._called(function, *nodes, like=found)
-        self._keep(function, made, found, args, kwargs)
+        self._keep(made, found, given)
         return found
 
     def _apart(
@@ -240,18 +240,15 @@ class Recorder:
         finally:
             self._within.pop()
 
-    def _keep(
-        self, function: Any, made: FxNode, found: Any, args: Any, kwargs: Mapping[str, Any]
-    ) -> None:
+    def _keep(self, made: FxNode, found: Any, given: Sequence[torch.Tensor]) -> None:
         """Remember what an operator gave, and which of it is a view of what it was given."""
-        given = list(_tensors((args, kwargs)))
         if isinstance(found, torch.Tensor):
-            self._memory.made(found, made, given, (function, args, kwargs))
+            self._memory.made(found, made, given)
             return
         for at, one in enumerate(found if isinstance(found, list | tuple) else ()):
             if isinstance(one, torch.Tensor):
                 picked = self._called(operator.getitem, (made, at), {}, like=one)
-                self._memory.made(one, picked, given, (function, args, kwargs), at)
+                self._memory.made(one, picked, given, at)
 
     def _write(
         self, function: Any, schema: Any, tags: Any, args: Any, kwargs: Mapping[str, Any]

@@ -55,13 +55,13 @@ def _keep_translations() -> AbstractContextManager[None]:
 
     def kept(opset_version: int = OPSET) -> Any:
         if opset_version not in _registries:
-            _registries[opset_version] = _built(build, opset_version)
+            _registries[opset_version] = built(build, opset_version)
         return Kept(opset_version)
 
     return _replaced(ONNXRegistry, "from_torchlib", staticmethod(kept))
 
 
-def _built(build: Callable[..., Any], opset_version: int) -> tuple[Any, _Pending]:
+def built(build: Callable[..., Any], opset_version: int) -> tuple[Any, _Pending]:
     """The whole table, and what is still to be read of its functions when one is used: by id.
 
     That are their parameters, from type annotations, which is most of the time.
@@ -69,14 +69,14 @@ def _built(build: Callable[..., Any], opset_version: int) -> tuple[Any, _Pending
     pending: _Pending = {}
     with ExitStack() as undo:
         try:
-            for replaced in put_off(pending):
+            for replaced in _put_off(pending):
                 undo.enter_context(replaced)
         except (ImportError, AttributeError, KeyError):
             undo.close()  # this torch or onnxscript has other names: all of it now
         return build(opset_version=opset_version), pending
 
 
-def put_off(pending: _Pending) -> Iterator[AbstractContextManager[None]]:
+def _put_off(pending: _Pending) -> Iterator[AbstractContextManager[None]]:
     """What makes this thread leave to `pending` what a table of translations reads of functions."""
     from onnxscript.values import TracedOnnxFunction
     from torch.onnx._internal.exporter._registration import OnnxDecompMeta

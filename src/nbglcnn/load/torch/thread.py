@@ -140,6 +140,7 @@ def unwound() -> Iterator[None]:
     keys = _C._TorchDispatchModeKey
     infra = (keys.FAKE, keys.PROXY, keys.FUNCTIONAL)
     pre = ops.mode_stack_state_for_pre_dispatch()
+    recording = pre._schema_check_mode
     traced = {keys.PROXY: pre.get(0), keys.FUNCTIONAL: pre.get(1)}
     slots = {key: _C._get_dispatch_mode(key) for key in infra}
     dispatch, function = _C._len_torch_dispatch_stack(), _C._len_torch_function_stack()
@@ -159,7 +160,7 @@ def unwound() -> Iterator[None]:
         for key, before in traced.items():
             if before is None:
                 ops.unset_mode_pre_dispatch(key)
-        pre._schema_check_mode = None
+        pre._schema_check_mode = recording
         _C._dispatch_tls_set_dispatch_key_included("PreDispatch", included)
         torch.compiler._is_compiling_flag, torch.compiler._is_exporting_flag = flags
         torch.set_grad_enabled(grad)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import operator
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from functools import cache
 from typing import Any
 
@@ -15,7 +14,7 @@ from torch import fx
 from nbglcnn.load.draft import OPSET
 from nbglcnn.load.torch.memory import FxNode
 from nbglcnn.load.torch.recorder import Program
-from nbglcnn.load.torch.tables import put_off
+from nbglcnn.load.torch.tables import built
 
 Values = Any  # an onnx_ir Value, or a sequence of them
 
@@ -33,16 +32,9 @@ def registry() -> Any:
     """Onnxscript's functions by ATen operator, with ours; what they take is looked up when used."""
     from torch.onnx._internal.exporter._registration import ONNXRegistry
 
-    pending: dict[int, Any] = {}
-    with ExitStack() as undo:
-        try:
-            for replaced in put_off(pending):
-                undo.enter_context(replaced)
-        except (ImportError, AttributeError, KeyError):
-            undo.close()  # this torch or onnxscript has other names: all of it now
-        made = ONNXRegistry.from_torchlib(OPSET)
     from nbglcnn.load.torch.extra import translations
 
+    made, pending = built(ONNXRegistry.from_torchlib, OPSET)
     for target, function in translations().items():
         made.register_op(target, function, is_complex=False)
     return made, pending
