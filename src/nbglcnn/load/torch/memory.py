@@ -22,6 +22,7 @@ from nbglcnn.errors import UnsupportedModel
 
 FxNode = Any  # torch.fx.Node, whose types are no help
 Called = Callable[..., FxNode]
+Places = np.ndarray[Any, Any]
 
 
 @dataclass(eq=False, slots=True)
@@ -213,14 +214,7 @@ class Memory:
         self, base: Base, shape: tuple[int, ...], strides: tuple[int, ...], offset: int
     ) -> FxNode:
         """Part of the base, by a gather of its flattened numbers."""
-        aten = torch.ops.aten
-        places = _places(base, shape, strides, offset)
-        flat = self._reshape(base.node, (prod(base.shape),), base.dtype)
-        index = torch.from_numpy(places.reshape(-1))
-        like = _empty((places.size,), base.dtype)
-        node = self.called(
-            aten.index_select.default, (flat, 0, self.constant(index)), {}, like=like
-        )
+        node = self._gather(base, _places(base, shape, strides, offset).reshape(-1))
         return self._reshape(node, shape, base.dtype)
 
     def _scattered(self, base: Base, one: Tracked, node: fx.Node) -> FxNode:
@@ -264,31 +258,28 @@ class Memory:
         _, here, there = np.intersect1d(own, its, return_indices=True)
         if not here.size:
             return
-        aten = torch.ops.aten
-        flat = self._reshape(base.node, (own.size,), base.dtype)
-        like = _empty((here.size,), base.dtype)
-        source = self.called(
-            aten.index_select.default, (flat, 0, self.constant(torch.from_numpy(here))), {},
-            like=like,
-        )  # fmt: skip
-        into = self._reshape(other.node, (its.size,), other.dtype)
-        index = self.constant(torch.from_numpy(there))
-        made = self.called(
-            aten.index_put.default, (into, [index], source), {},
-            like=_empty((its.size,), other.dtype),
-        )  # fmt: skip
-        other.node = self._reshape(made, other.shape, other.dtype)
+        other.node = self._put(other, there, self._gather(base, here))
         other.version += 1
 
-    def _by_index(self, base: Base, one: Tracked, node: fx.Node) -> FxNode:
-        aten = torch.ops.aten
+    def _by_index(self, base: Base, one: Tracked, node: FxNode) -> FxNode:
         places = _places(base, one.shape, one.strides, one.offset).reshape(-1)
+        return self._put(base, places, self._reshape(node, (places.size,), base.dtype))
+
+    def _gather(self, base: Base, places: Places) -> FxNode:
+        """The base's elements at these places in its order of rows."""
         flat = self._reshape(base.node, (prod(base.shape),), base.dtype)
-        source = self._reshape(node, (places.size,), base.dtype)
+        index = self.constant(torch.from_numpy(places))
+        like = _empty((places.size,), base.dtype)
+        return self.called(torch.ops.aten.index_select.default, (flat, 0, index), {}, like=like)
+
+    def _put(self, base: Base, places: Places, source: FxNode) -> FxNode:
+        """The base with those of `source` at these places."""
+        count = (prod(base.shape),)
+        flat = self._reshape(base.node, count, base.dtype)
         index = self.constant(torch.from_numpy(places))
         made = self.called(
-            aten.index_put.default, (flat, [index], source), {},
-            like=_empty((prod(base.shape),), base.dtype),
+            torch.ops.aten.index_put.default, (flat, [index], source), {},
+            like=_empty(count, base.dtype),
         )  # fmt: skip
         return self._reshape(made, base.shape, base.dtype)
 
@@ -317,7 +308,7 @@ def _span(shape: Sequence[int], strides: Sequence[int], offset: int) -> tuple[in
     return offset, offset + 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
 
 
-def _in_storage(base: Base) -> np.ndarray[Any, Any]:
+def _in_storage(base: Base) -> Places:
     """The place in the storage of each element."""
     found = np.full(base.shape, base.offset, np.int64)
     for axis, (length, stride) in enumerate(zip(base.shape, base.strides, strict=True)):
@@ -327,9 +318,7 @@ def _in_storage(base: Base) -> np.ndarray[Any, Any]:
     return found
 
 
-def _places(
-    base: Base, shape: tuple[int, ...], strides: tuple[int, ...], offset: int
-) -> np.ndarray[Any, Any]:
+def _places(base: Base, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Places:
     """Where a view's elements are among those of the base, in its order of rows."""
     begin, end = _span(base.shape, base.strides, base.offset)
     first, last = _span(shape, strides, offset)
