@@ -148,7 +148,7 @@ def _recorded(
         outputs = [*(one for reads in substitutes.reads for one in reads), *record.captured]
         return recorder.program(outputs), mode.entered
     except UnsupportedModel as error:
-        if error.module is None and record.stack:
+        if not error.module and record.stack:
             call = record.stack[-1]
             place = f"{call.name or 'the model itself'} ({call.module_type})"
             refusal = type(error)(f"{place}{line_of_error([error])}: {error}")

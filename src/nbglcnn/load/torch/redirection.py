@@ -308,10 +308,6 @@ class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     supports_higher_order_operators = True  # torch.cond and its kin
 
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False  # dynamo would be imported for it, which takes seconds
-
     def __init__(self, tensors: _Tensors) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._tensors = tensors
