@@ -20,7 +20,7 @@ SHAPE = (1, 1, 22, 18)
 
 
 @pytest.fixture(scope="module")
-def notebook(lab: Lab, browser: Callable[[str], Browser]) -> Iterator[Notebook]:
+def opened(lab: Lab, browser: Callable[[str], Browser]) -> Iterator[Notebook]:
     with alone(lab, browser("llvmpipe")) as notebook:
         notebook.run(
             IMPORTS + "import nbglcnn\n"
@@ -31,6 +31,14 @@ def notebook(lab: Lab, browser: Callable[[str], Browser]) -> Iterator[Notebook]:
         notebook.page.evaluate(WATCH)
         notebook.page.evaluate(FILMS)
         yield notebook
+
+
+@pytest.fixture
+def notebook(opened: Notebook) -> Notebook:
+    """The notebook without a Viewer, whichever test was there before."""
+    opened.run("if 'viewer' in globals(): viewer.close()")
+    opened.clear(1)
+    return opened
 
 
 def item(index: int) -> np.ndarray:
@@ -79,7 +87,7 @@ def test_a_data_set_of_python_is_fed_by_the_page_and_a_choice_there_comes_back(
 def test_a_camera_starts_by_a_click_and_python_reads_what_went_in(notebook: Notebook) -> None:
     page = notebook.page
     notebook.run(
-        "viewer.close()\nviewer = Viewer(model, x, timeout=60)\ndisplay(viewer)\n"
+        "viewer = Viewer(model, x, timeout=60)\ndisplay(viewer)\n"
         "before = viewer.output\nviewer.input = nbglcnn.Webcam()\nstill = viewer.input"
     )
     assert not notebook.array("still").any(), "until its first picture the last tensor stays"
@@ -113,7 +121,7 @@ def test_a_camera_starts_by_a_click_and_python_reads_what_went_in(notebook: Note
 def test_all_values_of_a_read_are_of_one_frame_of_the_camera(notebook: Notebook) -> None:
     # A run of several slices: frames of the camera come while values are read one after the other.
     notebook.run(
-        "from torch import nn\ntorch.manual_seed(0)\nif 'viewer' in globals(): viewer.close()\n"
+        "from torch import nn\ntorch.manual_seed(0)\n"
         "deep = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), *(one for _ in range(5)"
         " for one in (nn.Conv2d(16, 16, 3, padding=1), nn.ReLU()))).eval()\n"
         "viewer = Viewer(deep, torch.zeros(1, 3, 96, 96), timeout=60)\ndisplay(viewer)\n"
@@ -136,7 +144,6 @@ def test_all_values_of_a_read_are_of_one_frame_of_the_camera(notebook: Notebook)
 
 def test_the_light_goes_out_when_the_cell_runs_again(notebook: Notebook) -> None:
     page = notebook.page
-    notebook.run("viewer.close()")
     cell = notebook.start("viewer = Viewer(model, x, timeout=60)\ndisplay(viewer)")
     notebook.wait(cell)
     notebook.run("viewer.input = nbglcnn.Webcam()")
@@ -150,9 +157,9 @@ def test_the_light_goes_out_when_the_cell_runs_again(notebook: Notebook) -> None
 
 def test_a_drawing_is_pythons_input_and_stays_when_it_is_turned_off(notebook: Notebook) -> None:
     page = notebook.page
-    notebook.run("viewer.close()\nviewer = Viewer(model, x, timeout=60)\ndisplay(viewer)")
-    page.locator(".nbg-chosen-source").last.click()
-    page.locator("[data-kind=drawing]").last.click()
+    notebook.run("viewer = Viewer(model, x, timeout=60)\ndisplay(viewer)")
+    page.locator(".nbg-chosen-source").click()
+    page.locator("[data-kind=drawing]").click()
     notebook.until("type(viewer.source).__name__ == 'Drawing'")
     canvas = page.locator(".nbg-paper canvas").last
     canvas.scroll_into_view_if_needed()
@@ -179,15 +186,15 @@ def test_a_source_that_the_page_turns_off_leaves_its_last_picture(notebook: Note
     """
     page = notebook.page
     notebook.run(
-        "viewer.close()\nviewer = Viewer(model, x, timeout=60)\ndisplay(viewer)\n"
+        "viewer = Viewer(model, x, timeout=60)\ndisplay(viewer)\n"
         "viewer.source = nbglcnn.Images(images, playing=True, rate=1000)"
     )
-    page.locator(".nbglcnn").last.scroll_into_view_if_needed()  # unseen, it rests
+    page.locator(".nbglcnn").scroll_into_view_if_needed()  # unseen, it rests
     notebook.until("viewer.source.index > 20")
     notebook.run("viewer.input = nbglcnn.Webcam()")
-    page.get_by_role("button", name="Start the camera").last.click()
+    page.get_by_role("button", name="Start the camera").click()
     notebook.until("viewer.input.any()")
-    page.get_by_role("button", name="Turn off").last.click()
+    page.get_by_role("button", name="Turn off").click()
     notebook.until("viewer.source is None")
     frames(page, 60)
     last = notebook.array("viewer.input")
@@ -201,8 +208,6 @@ def test_a_source_that_the_page_turns_off_leaves_its_last_picture(notebook: Note
 def test_the_tab_that_started_a_camera_feeds_the_others(
     notebook: Notebook, lab: Lab, browser: Callable[[str], Browser]
 ) -> None:
-    notebook.run("viewer.close()")
-    notebook.clear(1)
     notebook.run("viewer = Viewer(model, x, timeout=60)\ndisplay(viewer)\nviewer.output")
     notebook.run("viewer.input = nbglcnn.Webcam()")
     notebook.save()
