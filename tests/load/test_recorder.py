@@ -33,7 +33,7 @@ def recorded(model: nn.Module, x: torch.Tensor) -> Program:
     recorder.add_input("x", x)
     with torch.no_grad(), recorder.keeping(model):
         y = model(x)
-    return recorder.program([y])
+    return recorder.program([recorder.node(y)])
 
 
 def computed(program: Program, x: torch.Tensor) -> torch.Tensor:
@@ -204,3 +204,24 @@ def test_numbers_of_scripts_and_gradients_are_recorded() -> None:
         np.testing.assert_allclose(
             session.run(x.numpy())["output"], model(x).numpy(), rtol=1e-4, atol=1e-6
         )
+
+
+def test_a_compiled_function_and_a_compiled_part_run_as_they_are_written() -> None:
+    class Compiled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.part = torch.compile(nn.Conv2d(4, 3, 3))
+            self.function = torch.compile(lambda x: torch.relu(x) + 1)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.function(self.part(x))
+
+    model = Compiled().eval()
+    x = torch.randn(SHAPE)
+    plan = compile(model, x.numpy())
+    with torch.compiler.set_stance("force_eager"), torch.no_grad():
+        wanted = model(x).numpy()
+    with Session(plan) as session:
+        found = session.run(x.numpy())
+    assert {"relu", "add"} <= {value.key for value in plan.values}
+    np.testing.assert_allclose(found["output"], wanted, atol=1e-5)

@@ -18,8 +18,7 @@ class Call:
     """One call of a module: its path, its number among the calls of that path, and what it gave.
 
     `outputs` are (suffix, index): "" or "[0]", "['mean']", and the position among all captured
-    tensors; `passed` are the suffixes of those that were there before the call. `end` is the place
-    in the node list where it returned.
+    tensors. `end` is the place in the node list where it returned.
     """
 
     path: str
@@ -29,7 +28,6 @@ class Call:
     description: str
     outputs: list[tuple[str, int]] = field(default_factory=list)
     children: list[Call] = field(default_factory=list)
-    passed: set[str] = field(default_factory=set)
     end: int = -1
 
     @property

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -18,14 +18,30 @@ from nbglcnn.load.bounds import MAX_ELEMENTS
 from nbglcnn.load.names import Call, leaves, parts, walk
 from nbglcnn.load.torch.check import image_channels
 from nbglcnn.load.torch.noise import replayed
-from nbglcnn.load.torch.passed import SeenTensors, renamed
 from nbglcnn.load.torch.recorder import TRANSFORMED
 from nbglcnn.load.torch.redirection import CHOICES, Choice, redirected
 from nbglcnn.load.torch.source import line_of_call, line_of_error
-from nbglcnn.load.torch.thread import draws, in_float32, random_numbers_kept, unwound
+from nbglcnn.load.torch.thread import draws, eager, in_float32, random_numbers_kept, unwound
 
 if TYPE_CHECKING:
     import torch
+
+
+class TooLarge(UnsupportedModel):
+    """A tensor that no texture holds."""
+
+
+class Capture(Protocol):
+    """What a recorder does with the calls of modules."""
+
+    def begin(self, call: Call, is_cut: bool, given: Sequence[torch.Tensor]) -> None:
+        """A call begins, with these tensors among its arguments."""
+
+    def end(self, call: Call, is_cut: bool, given: Any, output: Any) -> Any:
+        """A call ends; what it shall give."""
+
+    def tensor(self, call: Call, tensor: torch.Tensor) -> Any:
+        """What is kept of a tensor that a call gives."""
 
 
 @dataclass(slots=True)
@@ -33,24 +49,20 @@ class Record:
     """What hooks have seen of one run: tensors in the order of return, and the calls still open.
 
     `others` is what the call that returned last gave besides tensors and None. Of the modules in
-    `cut` nothing inside is seen, `given` has what their calls gave as it is, by name, and `hidden`
-    the numbers of what is drawn there. The keys in `passed` are of tensors that go on under another
-    name; without, `sightings` finds these.
+    `cut` nothing inside is seen, and `hidden` are the numbers of what is drawn there. `capture`
+    makes of each tensor what is kept of it; None: a copy.
     """
 
-    captured: list[torch.Tensor] = field(default_factory=list)
+    captured: list[Any] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
     stack: list[Call] = field(default_factory=list)
     root: Call | None = None
     kept: Container[str] | None = None
     others: list[tuple[str, Any]] = field(default_factory=list)
     cut: Container[str] = ()
-    given: dict[str, Any] = field(default_factory=dict)
     inside: int = 0  # how many calls below one of a module in `cut` are open
-    passed: Container[str] | None = None
-    sightings: SeenTensors = field(default_factory=SeenTensors)
-    begun: list[int] = field(default_factory=list)  # when, of each open call
     hidden: frozenset[int] = frozenset()
+    capture: Capture | None = None
 
     def inside_cut(self) -> bool:
         """Whether a call of a module in `cut` is open."""
@@ -79,8 +91,6 @@ class Seen:
     again: bool = True
     second: tuple[list[Array], Call] | None = None
     others: Sequence[tuple[str, Any]] = ()
-    given: Mapping[str, Any] = field(default_factory=dict)
-    hidden: frozenset[int] = frozenset()
     drew: bool = False
 
 
@@ -151,14 +161,17 @@ def run_hooked(
         if twice and not drew:
             try:
                 call(second)
-                again = _equal(arrays, record, second)
-                if kept is not None and second.root is not None:
-                    later = [_as_array(t, second) for t in second.captured], second.root
+                assert record.root is not None
+                assert second.root is not None
+                found = [_as_array(t, second) for t in second.captured]
+                ours = outputs_of(record.root, arrays)
+                again = equal_outputs(ours, outputs_of(second.root, found))
+                if kept is not None:
+                    later = found, second.root
             except Exception:  # of a list that the first call has emptied
                 again = False
     assert record.root is not None
-    others, given = record.others, record.given
-    return Seen(arrays, record.root, again, later, others, given, record.hidden, drew)
+    return Seen(arrays, record.root, again, later, record.others, drew)
 
 
 def _other_numbers(tensors: Sequence[torch.Tensor], message: str) -> str:
@@ -184,8 +197,6 @@ def _described(tensors: Sequence[torch.Tensor]) -> str:
 
 
 def _as_array(tensor: torch.Tensor, record: Record) -> Array:
-    import torch
-
     if (found := kind_of(tensor)) is not None:
         kind, dense = found
         at = next(i for i, t in enumerate(record.captured) if t is tensor)
@@ -195,21 +206,29 @@ def _as_array(tensor: torch.Tensor, record: Record) -> Array:
             f"{where.name or 'the model itself'} ({where.module_type}) gives a {kind} tensor; "
             f"only dense real ones can be drawn: convert it in forward, with {dense}"
         )
+    return numbers_of(tensor)
+
+
+def numbers_of(tensor: torch.Tensor) -> Array:
+    """A dense tensor as an array that shares its memory where it can."""
+    import torch
+
     tensor = tensor.detach()
     if tensor.dtype is torch.bfloat16:  # which numpy doesn't know
         tensor = tensor.float()
     return tensor.resolve_conj().resolve_neg().numpy()
 
 
-def _equal(arrays: Sequence[Array], first: Record, second: Record) -> bool:
+def outputs_of(root: Call, arrays: Sequence[Array]) -> list[tuple[str, Array]]:
+    """What the model gave, each with what picks it."""
+    return [(suffix, arrays[index]) for suffix, index in root.outputs]
+
+
+def equal_outputs(ours: Sequence[tuple[str, Array]], theirs: Sequence[tuple[str, Array]]) -> bool:
     """Whether two calls gave the same outputs, but for the order of sums in several threads."""
-    assert first.root is not None
-    assert second.root is not None
-    ours, theirs = first.root.outputs, second.root.outputs
     if [suffix for suffix, _ in ours] != [suffix for suffix, _ in theirs]:
         return False
-    for (_, at), (_, index) in zip(ours, theirs, strict=True):
-        a, b = arrays[at], _as_array(second.captured[index], second)
+    for (_, a), (_, b) in zip(ours, theirs, strict=True):
         if a.shape != b.shape or a.dtype != b.dtype:
             return False
         if a.dtype.kind != "f":
@@ -221,6 +240,11 @@ def _equal(arrays: Sequence[Array], first: Record, second: Record) -> bool:
         if not np.allclose(a, b, rtol=0, atol=near, equal_nan=True):
             return False
     return True
+
+
+def calls_in(root: Call) -> list[tuple[str, list[tuple[str, int]]]]:
+    """All calls of a run, each with what it gave."""
+    return [(call.name, call.outputs) for call in walk(root)]
 
 
 def by_key(
@@ -268,9 +292,9 @@ def run(
             if record.stack:
                 record.stack[-1].children.append(call)
             record.stack.append(call)
-            if record.passed is None:
-                record.sightings.see(one for _, one in parts([given, named], is_tensor))
-                record.begun.append(record.sightings.begin())
+            if record.capture is not None:
+                tensors = [one for _, one in parts([given, named], is_tensor)]
+                record.capture.begin(call, path in record.cut, tensors)
 
         return hook
 
@@ -280,13 +304,8 @@ def run(
             return None
         call = record.stack[-1]
         record.others = []
-        if record.passed is None:
-            begun, tensors = record.begun.pop(), list(parts(output, is_tensor))
-            call.passed = set(record.sightings.known(begun, tensors))
-        elif call.path:
-            output = renamed(output, given, call.name, record.passed)
-        if call.path in record.cut:
-            record.given[call.name] = output
+        if record.capture is not None:
+            output = record.capture.end(call, call.path in record.cut, given, output)
         for suffix, tensor in leaves(output, is_tensor):
             if not is_tensor(tensor):
                 record.others += [(suffix, tensor)] * (tensor is not None)
@@ -299,6 +318,9 @@ def run(
             if tensor.numel() > MAX_ELEMENTS:
                 raise _too_large(call, tensor)
             call.outputs.append((suffix, len(record.captured)))
+            if record.capture is not None:
+                record.captured.append(record.capture.tensor(call, tensor))
+                continue
             # A copy, since an in-place operator after this module must not alter what a hook sees.
             kept = record.kept is None or not call.path or call.name + suffix in record.kept
             record.captured.append(tensor.clone() if kept else tensor)
@@ -314,8 +336,9 @@ def run(
             handles.append(module.register_forward_hook(after))
         own, drawn = inputs[: len(inputs) - noise], inputs[len(inputs) - noise :]
         with (
+            eager(),
             replayed(drawn, record.inside_cut) if drawn else contextlib.nullcontext() as mode,
-            redirected(modules[0][1], model, traced=record.passed is not None),
+            redirected(modules[0][1], model, traced=record.capture is not None),
         ):
             called(model, own, arguments)
         if mode is not None:
@@ -340,8 +363,8 @@ def _transformed(path: str, place: str) -> UnsupportedModel:
     return refusal
 
 
-def _too_large(call: Call, tensor: torch.Tensor) -> UnsupportedModel:
-    return UnsupportedModel(
+def _too_large(call: Call, tensor: torch.Tensor) -> TooLarge:
+    return TooLarge(
         f"{call.name or 'the model itself'} ({call.module_type}): its output of shape "
         f"{list(tensor.shape)} needs {tensor.numel() * 4:,} bytes; one value may have "
         f"{MAX_ELEMENTS * 4:,}. Use a smaller input or batch"

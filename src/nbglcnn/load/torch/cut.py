@@ -1,87 +1,71 @@
-"""Modules that Python computes: which they are, and what stands in for them while recording."""
+"""Modules that Python computes: which they are, and what stands for their calls in a recording."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
+import torch
 
 from nbglcnn.errors import UnsupportedModel
 from nbglcnn.graph import OWN, Array, InPython, Node
-from nbglcnn.load.names import Call, parts, replaced, walk
-from nbglcnn.load.torch.calls import Record, Seen, is_leaf
-
-if TYPE_CHECKING:
-    import torch
+from nbglcnn.load.names import Call, replaced
+from nbglcnn.load.torch.calls import is_leaf, numbers_of
+from nbglcnn.load.torch.memory import FxNode
+from nbglcnn.load.torch.recorder import Recorder
 
 
 @dataclass
-class Substitutes:
-    """What modules gave in a run, for a recording to go on with in their place.
+class CutCalls:
+    """The calls of modules that Python computes, in a recording.
 
-    `reasons` are why, by path. `calls` are those of these modules, `arrays` all that they gave, one
-    after the other: further inputs of what is recorded. `reads` are the tensors that each call was
-    given in the last recording. `hidden` are the positions, among all random numbers that forward
-    draws, of those that these modules draw.
+    `reasons` are why, by path. `calls` are those that gave tensors, `reads` the tensors among the
+    arguments of each, `arrays` all that they gave, one after the other: further inputs of the
+    network, `inputs`.
     """
 
     reasons: Mapping[str, str]
+    recorder: Recorder
     calls: list[Call] = field(default_factory=list)
+    reads: list[list[FxNode]] = field(default_factory=list)
+    inputs: list[FxNode] = field(default_factory=list)
     arrays: list[Array] = field(default_factory=list)
-    reads: list[list[Any]] = field(default_factory=list)
-    hidden: frozenset[int] = frozenset()
-    _given: Mapping[str, Any] = field(default_factory=dict)
-    _stand: dict[str, list[torch.Tensor]] = field(default_factory=dict)
+    _given: list[tuple[torch.Tensor, int]] = field(default_factory=list)
 
-    @staticmethod
-    def of(reasons: Mapping[str, str], seen: Seen) -> Substitutes:
-        """Those of a run in which these modules were cut."""
-        calls = [call for call in walk(seen.root) if call.path in reasons and call.outputs]
-        arrays = [seen.arrays[index] for call in calls for _, index in call.outputs]
-        return Substitutes(reasons, calls, arrays, hidden=seen.hidden, _given=seen.given)
+    def begin(self, call: Call, given: Sequence[torch.Tensor]) -> None:
+        """Such a call begins, with these tensors among its arguments; nothing in it is recorded."""
+        self.calls.append(call)
+        self.reads.append([self.recorder.node(one) for one in given])
+        self._given = [(one, _version(one)) for one in given]
+        self.recorder.pause()
 
-    def tensors(self) -> tuple[torch.Tensor, ...]:
-        """`arrays` as inputs of the recording."""
-        import torch
+    def end(self, output: Any) -> Any:
+        """It ends, and gives this: the recording goes on with copies of the tensors in it."""
+        written = [one for one, version in self._given if _version(one) != version]
+        count = len(self.inputs)
 
-        return tuple(torch.from_numpy(np.array(array)) for array in self.arrays)
+        def stand(_: str, tensor: torch.Tensor) -> torch.Tensor:
+            copied = tensor.detach().clone()  # for what comes after may write into it
+            self.arrays.append(numbers_of(tensor.detach().clone()))
+            self.inputs.append(self.recorder.add_input(f"given_{len(self.inputs)}", copied))
+            if not any(one is tensor for one in written):
+                return copied
+            written[:] = [one for one in written if one is not tensor]
+            self.recorder.overwrite(tensor, self.inputs[-1])
+            return tensor
 
-    def place(self, twin: torch.nn.Module, record: Record) -> None:
-        """Let the modules of `twin` give what they gave; all that hooks change is in it already."""
-        modules = dict(twin.named_modules())
-        for path in self.reasons:
-            module = modules[path]
-            module._forward_hooks.clear()
-            module._forward_pre_hooks.clear()
-            module.forward = self._forward(record)
-
-    def begin(self, tensors: tuple[torch.Tensor, ...]) -> None:
-        """A recording begins, in which `arrays` are these tensors."""
-        self.reads = [[] for _ in self.calls]
-        rest = iter(tensors)
-        self._stand = {call.name: [next(rest) for _ in call.outputs] for call in self.calls}
-
-    def _forward(self, record: Record) -> Any:
-        import torch
-
-        numbers = {call.name: number for number, call in enumerate(self.calls)}
-
-        def is_tensor(one: Any) -> bool:
-            return isinstance(one, torch.Tensor)
-
-        def forward(*given: Any, **named: Any) -> Any:
-            call = record.stack[-1]
-            if call.name not in self._stand:
-                return self._given.get(call.name)  # no tensor is in it
-            found = parts([given, named], is_tensor)
-            self.reads[numbers[call.name]] = [tensor.clone() for _, tensor in found]
-            # Copies, for what comes after may write into them, and inputs stay as they are.
-            each = iter([tensor.clone() for tensor in self._stand[call.name]])
-            return replaced(self._given[call.name], is_tensor, lambda _, __: next(each))
-
-        return forward
+        output = replaced(output, lambda one: isinstance(one, torch.Tensor), stand)
+        if written:
+            raise UnsupportedModel(
+                "Python computes it, and it writes into a tensor that it is given but does not "
+                "return; give it a copy of that tensor, x.clone()"
+            )
+        if len(self.inputs) == count:
+            self.calls.pop()
+            self.reads.pop()
+        self.recorder.resume()
+        return output
 
     def nodes(
         self, values: list[str], read: list[str], parameters: Mapping[str, str]
@@ -101,6 +85,10 @@ class Substitutes:
                 module=call.path,
                 python=own,
             )
+
+
+def _version(tensor: torch.Tensor) -> int:
+    return 0 if tensor.is_inference() else tensor._version
 
 
 def widened(
@@ -129,8 +117,6 @@ def widened(
 
 def recurrent(model: torch.nn.Module, missing: Callable[[str], str | None]) -> dict[str, str]:
     """Recurrent layers whose operators are missing, and why: they need no trace to be found."""
-    import torch
-
     found = {}
     for path, module in model.named_modules():
         if path and isinstance(module, torch.nn.RNNBase):

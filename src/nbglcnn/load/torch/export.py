@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from nbglcnn.errors import UnsupportedModel, UnsupportedOperator
@@ -12,13 +13,13 @@ from nbglcnn.load.names import Call
 from nbglcnn.load.noise import OUTSIDE
 from nbglcnn.load.steps import begin
 from nbglcnn.load.torch.adaptive import pool_adaptively
-from nbglcnn.load.torch.calls import Record, run
-from nbglcnn.load.torch.cut import Substitutes
+from nbglcnn.load.torch.calls import Record, TooLarge, run
+from nbglcnn.load.torch.cut import CutCalls
 from nbglcnn.load.torch.dropout import refuse_masks, refuse_new_layers
 from nbglcnn.load.torch.extra import recorded_rule, rule_of
 from nbglcnn.load.torch.masks import choose_by_masks, has_masks, refuse_by_size
 from nbglcnn.load.torch.memory import FxNode
-from nbglcnn.load.torch.passed import without_idle_names
+from nbglcnn.load.torch.passed import PassedTensors, without_idle_names
 from nbglcnn.load.torch.program import (
     attend_in_four_dimensions,
     clamp_by_one_type,
@@ -27,7 +28,7 @@ from nbglcnn.load.torch.program import (
     promote_types,
     without_idle_squeezes,
 )
-from nbglcnn.load.torch.recorder import Program, ReadsInput, Recorder
+from nbglcnn.load.torch.recorder import Program, ReadsInput, Recorder, unrecorded
 from nbglcnn.load.torch.source import line_of_error, line_of_node, module_of, path_of
 from nbglcnn.load.torch.tensor_lists import StackedLists
 from nbglcnn.load.torch.thread import in_float32, quiet, random_numbers_kept, unwound
@@ -40,60 +41,155 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Exported:
-    """A module as ONNX's operators.
+class Recorded:
+    """A run of a module that was recorded.
 
-    `twin` is the copy that ran and `root` the tree of its calls. `nodes` are ONNX's, each with the
-    recorded one that it is of, and `values` what each recorded one gives. The program's outputs are
-    what `Substitutes` read, and all calls' tensors. `autocast` says whether one was left out.
+    `twin` is the copy that ran and `root` the tree of its calls; `returned` are what it gave, in
+    the order of `root.outputs`. The program's outputs are what the modules in `cut` read, and all
+    calls' tensors. `autocast` says whether one was left out, `drew` whether random numbers were
+    drawn.
     """
 
     twin: torch.nn.Module
+    recorder: Recorder
     program: Program
+    cut: CutCalls
+    root: Call
+    returned: Sequence[torch.Tensor]
+    autocast: bool
+    drew: bool
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was recorded as ONNX's operators.
+
+    `nodes` are ONNX's, each with the recorded one that it is of, and `values` what each recorded
+    one gives.
+    """
+
+    recorded: Recorded
     nodes: Sequence[tuple[Any, FxNode]]
     values: Mapping[FxNode, Any]
-    root: Call
-    autocast: bool
 
     @property
     def outputs(self) -> Sequence[Any]:
         """ONNX's values of the program's outputs."""
-        return [self.values[node] for node in self.program.outputs]
+        return [self.values[node] for node in self.recorded.program.outputs]
 
 
-def export(
-    copy: Callable[[], torch.nn.Module],
+class _Calls:
+    """What a recorder does with the calls of modules."""
+
+    def __init__(self, recorder: Recorder, cut: CutCalls) -> None:
+        self.returned: list[torch.Tensor] = []
+        self._recorder = recorder
+        self._cut = cut
+        self._passed = PassedTensors()
+
+    def begin(self, call: Call, is_cut: bool, given: Sequence[torch.Tensor]) -> None:
+        if is_cut:
+            self._cut.begin(call, given)
+        self._passed.begin(given)
+
+    def end(self, call: Call, is_cut: bool, given: Any, output: Any) -> Any:
+        if is_cut:
+            output = self._cut.end(output)
+        return self._passed.end(given, output, rename=bool(call.path))
+
+    def tensor(self, call: Call, tensor: torch.Tensor) -> FxNode:
+        if not call.path:
+            with unrecorded():
+                self.returned.append(tensor.detach().clone())
+        return self._recorder.node(tensor)
+
+
+def record(
+    twin: torch.nn.Module,
     tensors: tuple[torch.Tensor, ...],
-    substitutes: Substitutes,
-    passed: Container[str],
+    reasons: Mapping[str, str],
     noise: int = 0,
     arguments: Arguments | None = None,
-) -> Exported:
-    """A copy of a module as ONNX's operators, from a run of it that is recorded.
+) -> Recorded:
+    """Run a copy of a module once and record it; its attributes may be others afterwards.
 
-    What stands in for modules is further inputs. The keys in `passed` are of tensors that were
-    there before their calls. So many of the last tensors are the `noise` that forward draws.
+    Python computes the modules that there are `reasons` for. So many of the last tensors are the
+    `noise` that forward draws.
+
+    Raises:
+        UnsupportedModel: it fails, or cannot be one fixed graph.
     """
     import torch
 
-    twin = copy()
-    record = Record(cut=substitutes.reasons, passed=passed)
+    record = Record(cut=reasons)
 
     def modules() -> dict[str, tuple[str, str]]:
         return {call.name: (call.path, call.module_type) for call in record.stack}
 
     recorder = Recorder(modules, recorded_rule)
+    cut = CutCalls(reasons, recorder)
+    record.capture = calls = _Calls(recorder, cut)
+    named = list(twin.named_modules())
+    inputs = [tensor.clone() for tensor in tensors]  # which forward may write into
+    for number, tensor in enumerate(inputs):
+        recorder.add_input(f"input_{number}", tensor)
+    begin("recording it")
     with unwound(), random_numbers_kept(lambda: recorder.drew), torch.no_grad():
-        program, autocast = _recorded(
-            twin, tensors, substitutes, record, recorder, noise, arguments
-        )
-        if recorder.constants:
-            _check_constants(copy(), recorder, tensors, substitutes, record, noise, arguments)
-        assert record.root is not None
-        without_idle_names(program, len(record.captured), record.root)
+        state = torch.get_rng_state()
+        try:
+            with (
+                quiet(), in_float32() as mode, recorder.keeping(twin), StackedLists(),
+            ):  # fmt: skip
+                run(twin, named, inputs, record, noise, arguments)
+            if recorder.refused is not None:  # forward has caught it
+                raise recorder.refused
+            assert not recorder.paused
+            program = recorder.program([*chain.from_iterable(cut.reads), *record.captured])
+        except UnsupportedModel as error:
+            if not isinstance(error, TooLarge) and not error.module and record.stack:
+                call = record.stack[-1]
+                place = f"{call.name or 'the model itself'} ({call.module_type})"
+                refusal = type(error)(f"{place}{line_of_error([error])}: {error}")
+                refusal.module = call.path
+                raise refusal from error
+            raise
+        except Exception as error:
+            refusal = UnsupportedModel(
+                f"{type(twin).__name__} cannot be traced{record.where}"
+                f"{line_of_error(_chain(error))}: {_plain(error)}"
+            )
+            if record.stack and not any(
+                isinstance(one, ReadsInput) and one.decides for one in _chain(error)
+            ):
+                refusal.module = record.stack[-1].path
+            raise refusal from error
+        drew = not torch.equal(torch.get_rng_state(), state)
+    assert record.root is not None
+    return Recorded(
+        twin, recorder, program, cut, record.root, calls.returned, mode.entered, drew
+    )  # fmt: skip
+
+
+def export(
+    recorded: Recorded,
+    tensors: Sequence[torch.Tensor],
+    again: Callable[[tuple[torch.Tensor, ...]], Recorded],
+) -> Exported:
+    """A run on these inputs as ONNX's operators; `again` records one on others.
+
+    Raises:
+        UnsupportedModel: it is no fixed graph, or has operators without a form in ONNX.
+    """
+    import torch
+
+    program = recorded.program
+    if recorded.recorder.constants:
+        _check_constants(recorded.recorder, tensors, again)
+    with unwound(), torch.no_grad():
+        without_idle_names(program, recorded.root)
         if has_masks(program):
             choose_by_masks(program)
-        refuse_masks(program, twin)
+        refuse_masks(program, recorded.twin)
         refuse_new_layers(program)
         refuse_by_size(program)
         pool_adaptively(program)
@@ -112,59 +208,7 @@ def export(
         except Untranslatable as error:
             raise _untranslated(error) from error
     keep(program)
-    return Exported(twin, program, nodes, values, record.root, autocast)
-
-
-def _recorded(
-    twin: torch.nn.Module,
-    tensors: tuple[torch.Tensor, ...],
-    substitutes: Substitutes,
-    record: Record,
-    recorder: Recorder,
-    noise: int,
-    arguments: Arguments | None,
-) -> tuple[Program, bool]:
-    """A run of `twin`, whose outputs are what `substitutes` reads and all captured tensors."""
-    substitutes.place(twin, record)
-    hidden = substitutes.hidden  # they stand for what is computed of these
-    named = list(twin.named_modules())
-    for number, tensor in enumerate(tensors):
-        recorder.add_input(f"input_{number}", tensor)
-    stand = substitutes.tensors()
-    for number, tensor in enumerate(stand):
-        recorder.add_input(f"given_{number}", tensor)
-    count = len(tensors)
-    drawn = [x for k, x in enumerate(tensors[count - noise :]) if k not in hidden]
-    inputs = (*tensors[: count - noise], *drawn)
-    substitutes.begin(stand)
-    begin("recording it")
-    try:
-        with (
-            quiet(), in_float32() as mode, recorder.keeping(twin), StackedLists(),
-        ):  # fmt: skip
-            run(twin, named, inputs, record, len(drawn), arguments)
-        if recorder.refused is not None:  # forward has caught it
-            raise recorder.refused
-        outputs = [*(one for reads in substitutes.reads for one in reads), *record.captured]
-        return recorder.program(outputs), mode.entered
-    except UnsupportedModel as error:
-        if not error.module and record.stack:
-            call = record.stack[-1]
-            place = f"{call.name or 'the model itself'} ({call.module_type})"
-            refusal = type(error)(f"{place}{line_of_error([error])}: {error}")
-            refusal.module = call.path
-            raise refusal from error
-        raise
-    except Exception as error:
-        refusal = UnsupportedModel(
-            f"{type(twin).__name__} cannot be traced{record.where}"
-            f"{line_of_error(_chain(error))}: {_plain(error)}"
-        )
-        if record.stack and not any(
-            isinstance(one, ReadsInput) and one.decides for one in _chain(error)
-        ):
-            refusal.module = record.stack[-1].path
-        raise refusal from error
+    return Exported(recorded, nodes, values)
 
 
 def _take_apart(program: Program) -> None:
@@ -185,7 +229,7 @@ def _take_apart(program: Program) -> None:
             found = rule(*args, **kwargs)
         if found is NotImplemented:
             continue
-        part = recorder.program([found])
+        part = recorder.program([recorder.node(found)])
         same = dict(zip(part.inputs, sources, strict=True))
         for one, tensor in part.tensors.items():
             first = next(iter(graph.nodes))
@@ -203,13 +247,9 @@ def _take_apart(program: Program) -> None:
 
 
 def _check_constants(
-    twin: torch.nn.Module,
     recorder: Recorder,
-    tensors: tuple[torch.Tensor, ...],
-    substitutes: Substitutes,
-    record: Record,
-    noise: int,
-    arguments: Arguments | None,
+    tensors: Sequence[torch.Tensor],
+    again: Callable[[tuple[torch.Tensor, ...]], Recorded],
 ) -> None:
     """UnsupportedModel where a constant that forward makes is another one for other inputs.
 
@@ -217,14 +257,11 @@ def _check_constants(
     """
     import torch
 
-    other = Record(cut=record.cut, passed=record.passed)
-    second = Recorder(dict, recorded_rule)
-    others = tuple(map(_other_numbers, tensors))
     try:
-        _recorded(twin, others, substitutes, other, second, noise, arguments)
+        second = again(tuple(map(_other_numbers, tensors)))
     except Exception:  # it refuses these numbers
         return
-    for (node, a), (_, b) in zip(recorder.constants, second.constants, strict=False):
+    for (node, a), (_, b) in zip(recorder.constants, second.recorder.constants, strict=False):
         same = a.shape == b.shape and a.dtype == b.dtype
         if same and torch.allclose(a, b, rtol=0, atol=0, equal_nan=True):
             continue

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nbglcnn.errors import InputError, UnsupportedModel, UnsupportedOperator, users_line
+from nbglcnn.errors import (
+    InputError,
+    NbglcnnError,
+    UnsupportedModel,
+    UnsupportedOperator,
+    users_line,
+)
 from nbglcnn.graph import Array, Attribute, Graph, Key, Node, with_python
 from nbglcnn.load.arguments import Arguments
 from nbglcnn.load.bounds import shown
@@ -22,10 +28,21 @@ from nbglcnn.load.passes.finish import finish
 from nbglcnn.load.passes.fold import simplify
 from nbglcnn.load.steps import begin
 from nbglcnn.load.torch.batches import dependences
-from nbglcnn.load.torch.calls import Record, Seen, by_key, run, run_hooked
+from nbglcnn.load.torch.calls import (
+    Record,
+    Seen,
+    TooLarge,
+    by_key,
+    calls_in,
+    equal_outputs,
+    numbers_of,
+    outputs_of,
+    run,
+    run_hooked,
+)
 from nbglcnn.load.torch.check import check_module, detached_copy, drop_hooks, input_names, unwrapped
-from nbglcnn.load.torch.cut import Substitutes, leaves_of, recurrent, widened
-from nbglcnn.load.torch.export import Exported, export
+from nbglcnn.load.torch.cut import leaves_of, recurrent, widened
+from nbglcnn.load.torch.export import Exported, Recorded, export, record
 from nbglcnn.load.torch.noise import Draw, Noise, draws_of
 from nbglcnn.load.torch.passed import names_apart, without_idle_nodes
 from nbglcnn.load.torch.redirection import read_by_numpy
@@ -91,27 +108,9 @@ def _loaded(
     arguments: Arguments | None,
 ) -> Graph:
     """The Graph, in which Python computes the modules that there are `reasons` for."""
+    import torch
+
     names = input_names(model, len(own)) if arguments is None else [*arguments.names]
-    twin, notes = detached_copy(model)
-    begin("running it once")
-    try:
-        seen, tensors = _seen(model, twin, own, noise, reasons, first, arguments)
-    except InputError as error:
-        if not notes:
-            raise
-        raise InputError(
-            f"{error.args[0]}. Here {notes[0]}: where forward makes numbers of another type for "
-            "them, as by .double() or .half(), leave that out"
-        ) from error
-    arrays, names = (*own, *noise.arrays), [*names, *noise.names]
-    if first and not seen.again:
-        warnings.warn(UNEQUAL, UserWarning, stacklevel=users_line())
-    if not seen.root.outputs:
-        raise UnsupportedModel(
-            f"{type(model).__name__} gives no tensor, nor a tuple, list, dict or dataclass of them"
-        )
-    if seen.others and first:
-        warnings.warn(_left_out(seen.others), UserWarning, stacklevel=users_line())
 
     def copy() -> torch.nn.Module:  # each run starts from the state that the user gave
         return detached_copy(model)[0]
@@ -121,10 +120,51 @@ def _loaded(
         drop_hooks(twin)
         return twin
 
-    substitutes = Substitutes.of(reasons, seen)
-    passed = {call.name + suffix for call in walk(seen.root) for suffix in call.passed}
+    def recorded(inputs: tuple[torch.Tensor, ...], twin: torch.nn.Module) -> Recorded:
+        return record(twin, inputs, reasons, noise.count or 0, arguments)
+
+    def exported(run: Recorded, made: Callable[[], torch.nn.Module]) -> Exported:
+        return export(run, tensors, lambda others: recorded(others, made()))
+
+    tensors = tuple(torch.from_numpy(np.array(a)) for a in own) + noise.tensors()
+    twin, notes = detached_copy(model)
+    recording: Recorded | None = None
+    seen: Seen | None = None
+    refusal: UnsupportedModel | None = None
     try:
-        exported = export(copy, tensors, substitutes, passed, len(noise.names), arguments)
+        recording = recorded(tensors, twin)
+    except TooLarge:
+        raise
+    except UnsupportedModel as error:
+        refusal = error
+    if recording is not None and (noise.looked or not recording.drew):
+        if not noise.looked:
+            _look(model, own, noise, [])
+        seen = _seen_again(recording, tensors, noise, reasons, arguments)
+    if recording is None or seen is None:
+        recording = None
+        try:
+            seen, tensors = _seen(model, own, noise, reasons, first, arguments)
+        except InputError as error:
+            if not notes:
+                raise
+            raise InputError(
+                f"{error.args[0]}. Here {notes[0]}: where forward makes numbers of another type "
+                "for them, as by .double() or .half(), leave that out"
+            ) from error
+    arrays, names = (*own, *noise.arrays), [*names, *noise.names]
+    if first and not seen.again:
+        warnings.warn(UNEQUAL, UserWarning, stacklevel=users_line())
+    if not seen.root.outputs:
+        raise UnsupportedModel(
+            f"{type(model).__name__} gives no tensor, nor a tuple, list, dict or dataclass of them"
+        )
+    if seen.others and first:
+        warnings.warn(_left_out(seen.others), UserWarning, stacklevel=users_line())
+    try:
+        if refusal is not None and not noise.count:
+            raise refusal
+        found = exported(recording or recorded(tensors, copy()), copy)
     except UnsupportedModel:
         # A hook that calls .numpy() breaks the export. Do without hooks if they change nothing.
         twin = copy()
@@ -133,24 +173,23 @@ def _loaded(
             run_hooked(twin, tensors, cut=reasons, noise=noise.count, arguments=arguments).arrays,
         ):
             raise
-        exported = export(
-            copy_without_hooks, tensors, substitutes, passed, len(noise.names), arguments
-        )
-    root = exported.root
-    if exported.autocast:
+        found = exported(recorded(tensors, copy_without_hooks()), copy_without_hooks)
+    in_float32 = recording is not None and recording.autocast
+    recording, root = found.recorded, found.recorded.root
+    if recording.autocast:
         notes.append(AUTOCAST)
-        twin = detached_copy(model)[0]
-        seen = run_hooked(
-            twin, tensors, float32=True, cut=reasons, noise=noise.count, arguments=arguments
-        )
-    if _calls(root) != _calls(seen.root):
+        if not in_float32:
+            seen = run_hooked(
+                copy(), tensors, float32=True, cut=reasons, noise=noise.count, arguments=arguments
+            )
+    if calls_in(root) != calls_in(seen.root):
         raise UnsupportedModel(
             f"{type(model).__name__} called other modules when it was exported than when it ran; "
             "does forward depend on something besides its input?"
         )
-    draft, captured, words = _draft(exported, names, arrays, substitutes)
+    draft, captured, words = _draft(found, names, arrays)
     draft.notes += notes
-    draft.settings = exported.program.settings | read_by_numpy(model)
+    draft.settings = recording.program.settings | read_by_numpy(model)
     for value, array in zip(captured, seen.arrays, strict=True):
         draft.shapes[value] = array.shape
     try:
@@ -159,11 +198,11 @@ def _loaded(
         error.module = error.module or draft.at
         raise
     placed = without_idle_nodes(done, place(root, done.nodes), root, captured)
-    found = [done.resolve(v) for v in captured]
+    values = [done.resolve(v) for v in captured]
     keys = torch_keys(
         {n: done.resolve(v) for n, v in zip(names, draft.inputs, strict=True)},
         root,
-        found,
+        values,
         [one for one in placed if one[1].op != "Identity"],  # these have their modules' keys
         lambda at, node, value: words[at].of(value, node.op),
     )
@@ -171,7 +210,7 @@ def _loaded(
         replace(node, module=call.path, module_type=call.module_type, call=call.name)
         for _, node, call in placed
     )
-    draft.outputs = [found[index] for _, index in root.outputs]
+    draft.outputs = [values[index] for _, index in root.outputs]
     graph = replace(finish(draft, done, nodes, keys), calls=calls_of(root), arguments=arguments)
     graph = replace(graph, shared=_shared(model, keys))
     graph = with_noise(graph, noise.seeded)
@@ -181,41 +220,76 @@ def _loaded(
     def again(twin: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> Seen:
         count = noise.count
         return run_hooked(
-            twin, inputs, float32=exported.autocast, cut=reasons, noise=count, arguments=arguments
+            twin, inputs, float32=recording.autocast, cut=reasons, noise=count, arguments=arguments
         )
 
-    own_run = None if drop_hooks(twin) else seen
+    own_run = None if drop_hooks(recording.twin) else seen
     found_by_batch = dependences(graph, copy_without_hooks, tensors, own_run, again)
     return replace(graph, dependences=found_by_batch)
 
 
+def _seen_again(
+    run: Recorded,
+    tensors: Sequence[torch.Tensor],
+    noise: Noise,
+    reasons: Mapping[str, str],
+    arguments: Arguments | None,
+) -> Seen | None:
+    """What hooks see in another run of the copy that was recorded.
+
+    None where it is another one: by a state that the first has left, or by operators that were
+    taken apart.
+    """
+    begin("running it once")
+    if run.recorder.wrote:
+        return None
+    try:
+        seen = run_hooked(
+            run.twin, tensors, float32=run.autocast, cut=reasons, noise=noise.count,
+            arguments=arguments,
+        )  # fmt: skip
+    except NbglcnnError:
+        return None
+    suffixes = [suffix for suffix, _ in run.root.outputs]
+    first = [*zip(suffixes, map(numbers_of, run.returned), strict=True)]
+    same = equal_outputs(outputs_of(seen.root, seen.arrays), first)
+    return seen if same and calls_in(seen.root) == calls_in(run.root) else None
+
+
 def _seen(
     model: torch.nn.Module,
-    twin: torch.nn.Module,
     own: Sequence[Array],
     noise: Noise,
     reasons: Mapping[str, str],
     first: bool,
     arguments: Arguments | None,
 ) -> tuple[Seen, tuple[torch.Tensor, ...]]:
-    """What hooks see of `twin` or, where it draws, of another copy; and all inputs as tensors."""
+    """What hooks see of a copy, called twice the first time; and all inputs as tensors."""
     import torch
 
+    begin("running it once")
     tensors = tuple(torch.from_numpy(np.array(a)) for a in own)
     if not noise.looked:
+        twin = detached_copy(model)[0]
         seen = run_hooked(twin, tensors, twice=first, cut=reasons, noise=None, arguments=arguments)
-        draws = _draws(model, tensors, arguments) if seen.drew else []
-        if not draws and noise.given and not isinstance(noise.given, Mapping):
-            input_names(model, len(own) + len(noise.given))  # says how many it takes
-        noise.look(draws)
+        _look(model, own, noise, _draws(model, tensors, arguments) if seen.drew else [])
         if not seen.drew:
             return seen, tensors
-        twin = detached_copy(model)[0]
     tensors += noise.tensors()
+    twin = detached_copy(model)[0]
     seen = run_hooked(
         twin, tensors, twice=first, cut=reasons, noise=noise.count, arguments=arguments
     )
     return seen, tensors
+
+
+def _look(
+    model: torch.nn.Module, own: Sequence[Array], noise: Noise, draws: Sequence[Draw]
+) -> None:
+    """Make the numbers of these calls."""
+    if not draws and noise.given and not isinstance(noise.given, Mapping):
+        input_names(model, len(own) + len(noise.given))  # says how many it takes
+    noise.look(draws)
 
 
 def _draws(
@@ -256,10 +330,6 @@ def _left_out(others: Sequence[tuple[str, Any]]) -> str:
     return f"forward also gives what is no tensor and is left out: {some}{more}"
 
 
-def _calls(root: Call) -> list[tuple[str, list[tuple[str, int]]]]:
-    return [(call.name, call.outputs) for call in walk(root)]
-
-
 def _same(a: Sequence[Array], b: Sequence[Array]) -> bool:
     return len(a) == len(b) and all(
         np.array_equal(x, y, equal_nan=x.dtype.kind == "f") for x, y in zip(a, b, strict=True)
@@ -267,13 +337,11 @@ def _same(a: Sequence[Array], b: Sequence[Array]) -> bool:
 
 
 def _draft(
-    exported: Exported,
-    input_names: Sequence[str],
-    arrays: Sequence[Array],
-    substitutes: Substitutes,
+    exported: Exported, input_names: Sequence[str], arrays: Sequence[Array]
 ) -> tuple[Draft, list[str], list[Word]]:
     """A Draft of ONNX's nodes, the captured values in order, and a word for each node."""
-    twin, root, program = exported.twin, exported.root, exported.program
+    recorded = exported.recorded
+    twin, root, program, cut = recorded.twin, recorded.root, recorded.program, recorded.cut
     draft = Draft(name=type(twin).__name__, source="torch")
     names: dict[int, str] = {}  # in the Draft, by the identity of ONNX's values
     taken: set[str] = set()
@@ -285,9 +353,9 @@ def _draft(
     values = [exported.values[node] for node in program.inputs]
     for value, wanted, array in zip(values, input_names, arrays, strict=False):
         draft.inputs[rename(value, wanted)] = array.shape, array.dtype
-    keys = [call.name + suffix for call in substitutes.calls for suffix, _ in call.outputs]
+    keys = [call.name + suffix for call in cut.calls for suffix, _ in call.outputs]
     stood = []
-    for value, wanted, array in zip(values[len(arrays) :], keys, substitutes.arrays, strict=True):
+    for value, wanted, array in zip(values[len(arrays) :], keys, cut.arrays, strict=True):
         stood.append(rename(value, wanted))
         draft.declared[stood[-1]] = array.shape, array.dtype
     placed = {name: node for node, name in program.names.items()}
@@ -342,21 +410,25 @@ def _draft(
     given = [names[id(v)] for v in exported.outputs]
     count = sum(len(c.outputs) for c in walk(root))
     captured, given = given[-count:], given[:-count]
-    read = given[len(given) - sum(map(len, substitutes.reads)) :]
-    for step in substitutes.nodes(stood, read, draft.parameters):
-        # Where it is called: before the first that reads it, and behind what it reads.
-        at = next(
-            k for k, node in enumerate(draft.nodes) if not set(step.outputs).isdisjoint(node.inputs)
-        )
+    read = given[len(given) - sum(map(len, cut.reads)) :]
+    for step in cut.nodes(stood, read, draft.parameters):
+        # Where it is called: before the first that reads it, else behind what it reads.
+        readers = [
+            k for k, n in enumerate(draft.nodes) if not set(step.outputs).isdisjoint(n.inputs)
+        ]
+        sources = [
+            k for k, n in enumerate(draft.nodes) if not set(step.inputs).isdisjoint(n.outputs)
+        ]
+        at = readers[0] if readers else max(sources, default=-1) + 1
         draft.nodes.insert(at, step)
         draft.versions.insert(at, OPSET)
         words.insert(at, Word("", {}))
     produced = {out: i for i, node in enumerate(draft.nodes) for out in node.outputs}
     draft.keep = list(captured)
-    draft.apart = names_apart(root, captured, draft.nodes, substitutes.reasons)
-    latest = -1
+    draft.apart = names_apart(root, captured, draft.nodes, cut.reasons)
+    latest = 0
     for call in _by_return(root):
-        ends = [produced.get(captured[index], -1) for _, index in call.outputs]
+        ends = [produced.get(captured[index], -1) + 1 for _, index in call.outputs]
         latest = call.end = max([latest, *ends])
     return draft, captured, words
 

@@ -7,99 +7,127 @@ their calls return another name of it, and what reads that name reads behind the
 from __future__ import annotations
 
 import weakref
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from nbglcnn.graph import Node
 from nbglcnn.load.draft import State
-from nbglcnn.load.names import Call, replaced, walk
+from nbglcnn.load.names import Call, parts, replaced, walk
 
 if TYPE_CHECKING:
     import torch
 
 
 @dataclass(slots=True)
-class SeenTensors:
-    """The tensors that hooks have seen in a run, each with when it was first seen as it is."""
+class _Sighting:
+    """A tensor as a hook saw it: its version then, and when the same numbers were first seen.
 
-    now: int = 0
-    _seen: dict[int, tuple[weakref.ref[Any], int, int]] = field(default_factory=dict)
-
-    def see(self, tensors: Iterable[torch.Tensor]) -> None:
-        """These are there now."""
-        for tensor in tensors:
-            if self._first(tensor) is None:
-                self._seen[id(tensor)] = weakref.ref(tensor), _version(tensor), self.now
-
-    def begin(self) -> int:
-        """A call begins; gives the moment."""
-        self.now += 1
-        return self.now - 1
-
-    def known(self, moment: int, given: Iterable[tuple[str, torch.Tensor]]) -> Iterator[str]:
-        """A call ends that began at that moment; tells what it gives that was there, or is twice.
-
-        `given` are its tensors, each with what picks it.
-        """
-        now: set[int] = set()
-        for suffix, tensor in given:
-            first = self._first(tensor)
-            if id(tensor) in now or (first is not None and first <= moment):
-                yield suffix
-            now.add(id(tensor))
-            self.see([tensor])
-
-    def _first(self, tensor: torch.Tensor) -> int | None:
-        known = self._seen.get(id(tensor))
-        # An id may be another tensor's by now; and in place a ReLU gives its input, but altered.
-        if known is None or known[0]() is not tensor or known[1] != _version(tensor):
-            return None
-        return known[2]
-
-
-def _version(tensor: torch.Tensor) -> int:
-    return 0 if tensor.is_inference() else tensor._version
-
-
-def renamed(output: Any, given: Iterable[Any], name: str, passed: Container[str]) -> Any:
-    """What a call gives, with another name for those of its tensors that are among `passed`.
-
-    As views, for what is written into one is written into the other.
+    `number` is one for a tensor and all its other names.
     """
+
+    tensor: weakref.ref[Any]
+    version: int
+    first: int
+    number: int
+
+
+@dataclass(slots=True)
+class PassedTensors:
+    """Finds the tensors that calls give back, in a run, and gives them other names.
+
+    A moment is a call's beginning.
+    """
+
+    _now: int = 0
+    _count: int = 0
+    _begun: list[int] = field(default_factory=list)  # when, of each open call
+    _seen: dict[int, _Sighting] = field(default_factory=dict)
+
+    def begin(self, given: Iterable[torch.Tensor]) -> None:
+        """A call begins, with these among its arguments."""
+        for tensor in given:
+            self._sighting(tensor)
+        self._begun.append(self._now)
+        self._now += 1
+
+    def end(self, given: Iterable[Any], output: Any, *, rename: bool) -> Any:
+        """A call ends; its output, with another name for tensors that were there or come twice.
+
+        As views, for what is written into one is written into the other.
+        """
+        import torch
+
+        moment = self._begun.pop()
+        passed: set[str] = set()
+        numbers: set[int] = set()
+        for suffix, tensor in parts(output, _is_tensor):
+            sighting = self._sighting(tensor)
+            if sighting.number in numbers or sighting.first <= moment:
+                passed.add(suffix)
+            numbers.add(sighting.number)
+        if not rename or (
+            any(one is output for one in given) and not isinstance(output, torch.Tensor)
+        ):
+            return output  # a list that the caller goes on with
+
+        def other(suffix: str, tensor: torch.Tensor) -> torch.Tensor:
+            if suffix not in passed:
+                return tensor
+            sighting = self._sighting(tensor)
+            name: torch.Tensor = torch.ops.aten.alias.default(tensor)
+            self._seen[id(name)] = replace(sighting, tensor=weakref.ref(name))
+            return name
+
+        return replaced(output, _is_tensor, other)
+
+    def _sighting(self, tensor: torch.Tensor) -> _Sighting:
+        """That of the tensor as it is, one of now if it has none."""
+        known = self._seen.get(id(tensor))
+        version = 0 if tensor.is_inference() else tensor._version
+        # An id may be another tensor's by now; and in place a ReLU gives its input, but altered.
+        if known is None or known.tensor() is not tensor or known.version != version:
+            known = _Sighting(weakref.ref(tensor), version, self._now, self._count)
+            self._seen[id(tensor)] = known
+            self._count += 1
+        return known
+
+
+def _is_tensor(value: Any) -> bool:
     import torch
 
-    if any(one is output for one in given) and not isinstance(output, torch.Tensor):
-        return output  # a list that the caller goes on with
-
-    def other(suffix: str, tensor: torch.Tensor) -> torch.Tensor:
-        if name + suffix not in passed:
-            return tensor
-        return torch.ops.aten.alias.default(tensor)  # type: ignore[no-any-return]
-
-    return replaced(output, lambda one: isinstance(one, torch.Tensor), other)
+    return isinstance(value, torch.Tensor)
 
 
-def without_idle_names(program: Any, count: int, root: Call) -> None:
+def without_idle_names(program: Any, root: Call) -> None:
     """Take the names out again of tensors that nothing reads but through them, as most are.
 
-    The last `count` outputs are what calls gave: that a hook sees a tensor is no use of it, but
+    The program's last outputs are what calls gave: that a hook sees a tensor is no use of it, but
     that the model returns it is.
     """
     import torch
 
     alias, graph = torch.ops.aten.alias.default, program.graph
-    given = list(graph.output_node().args[0])[-count:]
-    returned = {index for _, index in root.outputs}
-    seen = {node for index, node in enumerate(given) if index not in returned}
+    output = graph.output_node()
+    calls = list(walk(root))
+    count = sum(len(call.outputs) for call in calls)
+
+    def given(call: Call) -> list[Any]:
+        nodes = output.args[0]
+        return [nodes[len(nodes) - count + index] for _, index in call.outputs]
+
+    by_name = {call.name: call for call in calls if call.path}
     for node in list(graph.nodes):
         if node.op != "call_function" or node.target is not alias:
             continue
         source, last = node.args[0], node
         while True:
-            others = [user for user in source.users if user is not last]
-            if not seen.issuperset(others) or _scope(node) in map(_scope, others):
-                break  # somebody reads it before, or the call gives it twice
+            others = {user for user in source.users if user is not last}
+            if source not in given(root):
+                others.discard(output)
+            call = by_name.get(scope[-1]) if (scope := _scope(node)) else None
+            if others or (call is not None and source in given(call)):
+                break  # it is read before, or the call gives it twice
             inner = source.args[0] if source.op == "call_function" and source.args else None
             if not isinstance(inner, torch.fx.Node) or _scope(source) != _scope(node):
                 node.replace_all_uses_with(node.args[0])
@@ -113,7 +141,7 @@ def names_apart(
 ) -> set[str]:
     """The names under which calls give their tensors, as far as something in the call gives them.
 
-    `captured` are copies of these, by position.
+    `captured` are these, by position.
     """
     producer = {name: node for node in nodes for name in node.outputs}
     found = set()
@@ -121,12 +149,9 @@ def names_apart(
         if not call.path or call.path in cut:
             continue
         for _, index in call.outputs:
-            copied = producer.get(captured[index])
-            if copied is None or copied.op != "Identity":
-                continue
-            made = producer.get(copied.inputs[0])
+            made = producer.get(captured[index])
             if made is not None and f"{made.module}.".startswith(f"{call.path}."):
-                found.add(copied.inputs[0])
+                found.add(captured[index])
     return found
 
 

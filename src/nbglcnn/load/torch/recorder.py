@@ -111,18 +111,39 @@ class Recorder:
 
     def __post_init__(self) -> None:
         self._memory = Memory(self._called, self._number)
+        self.paused = False
+        self.wrote = False
         self._first: FxNode | None = None  # placeholders stand before it
         self._within: list[Any] = []  # the operators that are taken apart now
         self._varying: list[FxNode] = []
         self._own: dict[FxNode, torch.Tensor] = {}  # the model's own, and where their numbers lay
         self._places: dict[FxNode, torch.Tensor] = {}
 
-    def add_input(self, name: str, tensor: torch.Tensor) -> None:
-        """The network's next input, before anything runs."""
+    def add_input(self, name: str, tensor: torch.Tensor) -> FxNode:
+        """The network's next input."""
         node = self._placeholder(name, tensor)
         self.inputs.append(node)
         node.meta |= {"varies": True, "parameters": frozenset()}
         self._memory.add(tensor, node)
+        return node
+
+    def overwrite(self, tensor: torch.Tensor, node: FxNode) -> None:
+        """What was not recorded has written this into a tensor."""
+        self._memory.write(tensor, node)
+
+    def pause(self) -> None:
+        """Record nothing until `resume`."""
+        self._include(False)
+        self.paused = True
+
+    def resume(self) -> None:
+        """Go on after `pause`."""
+        self.paused = False
+        self._include(True)
+
+    @staticmethod
+    def _include(recorded: bool) -> None:
+        torch._C._dispatch_tls_set_dispatch_key_included(torch._C.DispatchKey.PreDispatch, recorded)
 
     def add_model(self, model: torch.nn.Module) -> None:
         """Parameters and buffers are known by these names."""
@@ -144,9 +165,9 @@ class Recorder:
         found = self._memory.node(tensor)
         return self._constant(tensor) if found is None else found
 
-    def program(self, outputs: Sequence[torch.Tensor]) -> Program:
-        """What was recorded, ending in these tensors; nodes that nothing reads are left out."""
-        self.graph.output(tuple(self.node(one) for one in outputs))
+    def program(self, outputs: Sequence[FxNode]) -> Program:
+        """What was recorded, with these outputs; nodes that nothing reads are left out."""
+        self.graph.output(tuple(outputs))
         for node in reversed(self.graph.nodes):
             varies = node in self._varying
             if node.op == "call_function" and not node.users and not varies:
@@ -168,7 +189,10 @@ class Recorder:
 
     @contextmanager
     def keeping(self, model: torch.nn.Module) -> Iterator[None]:
-        """Records with the model's parameters and buffers, which are afterwards as they were."""
+        """Records with the model's parameters and buffers, which are afterwards as they were.
+
+        `wrote` says whether they were others.
+        """
         self.add_model(model)
         tables: list[tuple[Any, dict[str, Any]]] = [
             (table, dict(table)) for m in model.modules() for table in (m._parameters, m._buffers)
@@ -178,14 +202,19 @@ class Recorder:
                 yield
         finally:
             for table, content in tables:
-                table.clear()
-                table.update(content)
+                if len(table) != len(content) or any(
+                    table.get(n) is not content[n] for n in content
+                ):
+                    self.wrote = True
+                    table.clear()
+                    table.update(content)
             with torch.no_grad():
                 for node, tensor in self._own.items():
                     if tensor.data_ptr() != self._places[node].data_ptr():
-                        tensor.data = self._places[node]
+                        tensor.data, self.wrote = self._places[node], True
                     if node.meta.get("kept"):
                         tensor.copy_(self.tensors[node])
+                        self.wrote = True
 
     def read(self, tensors: Sequence[torch.Tensor], how: str) -> None:
         """Python reads numbers of these.
@@ -409,6 +438,8 @@ class _Reads(TorchFunctionMode):
     def __torch_function__(
         self, function: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
+        if self._recorder.paused:
+            return function(*args, **(kwargs or {}))
         name = getattr(function, "__name__", "")
         if name in _TO_PYTHON and args and isinstance(args[0], torch.Tensor):
             with torch._C.DisableTorchFunction():

@@ -20,6 +20,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import torch
 from numpy.lib.array_utils import byte_bounds
+from torch._C._dynamo import eval_frame
 from torch.nn.parameter import is_lazy
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -308,6 +309,10 @@ class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     supports_higher_order_operators = True  # torch.cond and its kin
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # dynamo would be imported for it, which takes seconds; see below
+
     def __init__(self, tensors: _Tensors) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._tensors = tensors
@@ -319,6 +324,13 @@ class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if isinstance(function, torch._ops.HigherOrderOperator) and name in CHOICES:
             raise Choice(name)
         return function(*self._tensors.of(args), **self._tensors.of(dict(kwargs or {})))
+
+
+# torch.while_loop has dynamo compile it, which is not to compile the mode.
+_SKIP: Any = eval_frame._FrameExecStrategy(
+    eval_frame._FrameAction.SKIP, eval_frame._FrameAction.SKIP
+)
+eval_frame.set_code_exec_strategy(_Operators.__torch_dispatch__.__code__, _SKIP)
 
 
 def _named(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:

@@ -167,6 +167,16 @@ def unwound() -> Iterator[None]:
         raise
 
 
+def eager() -> contextlib.AbstractContextManager[Any]:
+    """What torch.compile has made runs as it is written: dynamo would hide the operators in it."""
+    if "torch._dynamo" not in sys.modules:
+        return contextlib.nullcontext()
+    import torch
+
+    stance: contextlib.AbstractContextManager[Any] = torch.compiler.set_stance("force_eager")
+    return stance
+
+
 @contextlib.contextmanager
 def random_numbers_kept(drew: Callable[[], bool]) -> Iterator[None]:
     """A model that draws random numbers doesn't move the user's generator.
