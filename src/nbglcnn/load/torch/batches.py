@@ -9,20 +9,20 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nbglcnn.errors import NbglcnnError
 from nbglcnn.graph import Array, Dependence, Graph, batch_of
 from nbglcnn.load.names import Call, walk
-from nbglcnn.load.torch.calls import Seen, by_key
+from nbglcnn.load.torch.calls import Look, Seen, by_key, numbers_of
 from nbglcnn.load.torch.double import doubled
 
 if TYPE_CHECKING:
     import torch
 
-Run = Callable[["torch.nn.Module", Sequence["torch.Tensor"]], Seen]
+Run = Callable[["torch.nn.Module", Sequence["torch.Tensor"], "Look | None"], Seen]
 NEAR = 1e-3  # of the largest number: other kernels for another batch size round otherwise
 NEAR_IN_FLOAT64 = 1e-7
 
@@ -38,26 +38,28 @@ def dependences(
 
     `tensors` are all inputs and `seen` what a run on them gave, None where hooks of the user's took
     part in it. They run again between two other examples, and the first of several by itself, and
-    have to give the same. `run` runs a `copy` of the model under our hooks. It has none of the
-    user's, which may keep what they see.
+    have to give the same. `run` runs a `copy` of the model under our hooks, with a look at each
+    tensor. It has none of the user's, which may keep what they see.
     """
     batch = batch_of(tuple(tensor.shape) for tensor in tensors)
     found: dict[str, Dependence] = {}
     exact: Seen | None = None
 
-    def run_in_float64(inputs: Sequence[torch.Tensor]) -> Seen:
+    def run_in_float64(inputs: Sequence[torch.Tensor], look: Look | None = None) -> Seen:
         with doubled(twin := copy()):
-            return run(twin, inputs)
+            return run(twin, inputs, look)
 
     for size, at in [(batch + 2, 1), (1, 0)][: min(batch, 2)]:
         sliced = _Sliced(batch, size, at)
         others = [sliced.of_input(one) if one.shape[:1] == (batch,) else one for one in tensors]
         try:
-            seen = seen or run(copy(), tensors)
-            new = _compared(graph, seen, run(copy(), others), sliced, NEAR)
+            seen = seen or run(copy(), tensors, None)
+            look = _Look(seen, sliced)
+            new = _by_key(graph, seen, run(copy(), others, look))
             if "across" in new.values():  # rounding may look like it
                 exact = exact or run_in_float64(tensors)
-                new = _compared(graph, exact, run_in_float64(others), sliced, NEAR_IN_FLOAT64)
+                look = _Look(exact, sliced, NEAR_IN_FLOAT64)
+                new = _by_key(graph, exact, run_in_float64(others, look))
         except (NbglcnnError, RuntimeError, ValueError, TypeError):
             continue  # forward isn't written for this batch size, or needs the user's hooks
         found |= {name: one for name, one in new.items() if found.get(name) != "across"}
@@ -102,14 +104,30 @@ def _between(tensor: torch.Tensor) -> torch.Tensor:
     return torch.cat([first, tensor, last])
 
 
-def _compared(
-    graph: Graph, seen: Seen, other: Seen, sliced: _Sliced, near: float
-) -> dict[str, Dependence]:
-    first, second = (by_key(graph, None, one.arrays, one.root) for one in (seen, other))
+class _Look:
+    """Compares the tensors of a run for another batch size with those of one that was `seen`."""
+
+    def __init__(self, seen: Seen, sliced: _Sliced, near: float = NEAR) -> None:
+        self._seen = seen
+        self._sliced = sliced
+        self._near = near
+
+    def __call__(self, call: Call, tensor: torch.Tensor) -> Dependence | None:
+        at = call.outputs[-1][1]
+        outputs = self._seen.root.outputs
+        if not call.path and len(call.outputs) <= len(outputs):
+            at = outputs[len(call.outputs) - 1][1]
+        if at >= len(self._seen.arrays):
+            return "across"
+        return _dependence(self._seen.arrays[at], numbers_of(tensor), self._sliced, self._near)
+
+
+def _by_key(graph: Graph, seen: Seen, other: Seen) -> dict[str, Dependence]:
+    """What a _Look has found in another run, under the Graph's keys."""
+    found: Mapping[str, Any] = by_key(graph, None, other.arrays, other.root)
     if _calls(seen.root) != _calls(other.root):  # a module may be called once for each example
         outputs = {key.name for key in graph.keys if key.kind == "output"}
-        first = {name: array for name, array in first.items() if name in outputs}
-    found = {name: _dependence(array, second[name], sliced, near) for name, array in first.items()}
+        found = {name: one for name, one in found.items() if name in outputs}
     return {name: one for name, one in found.items() if one is not None}
 
 
@@ -144,7 +162,19 @@ def _dependence(a: Array, b: Array, sliced: _Sliced, near: float) -> Dependence 
 def _is_near(a: Array, b: Array, near: float) -> bool:
     if a.dtype.kind not in "fc":
         return np.array_equal(a, b)
+    if a.size == 0:
+        return True
+    apart, size = _largest(a - b), _largest(a)
+    if np.isfinite(apart) and np.isfinite(size):
+        return bool(apart <= near * size)
     finite = np.abs(a[np.isfinite(a)])
     with contextlib.suppress(ValueError):
         near = near * float(finite.max())
     return np.allclose(a, b, rtol=0, atol=near, equal_nan=True)
+
+
+def _largest(a: Array) -> float:
+    """The largest absolute value, which takes no memory."""
+    if a.dtype.kind == "c":
+        return float(np.abs(a).max())
+    return max(float(a.max()), -float(a.min()))

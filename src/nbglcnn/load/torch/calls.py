@@ -31,7 +31,11 @@ class TooLarge(UnsupportedModel):
     """A tensor that no texture holds."""
 
 
-class Capture(Protocol):
+# What is kept of a tensor that a call gives.
+Look = Callable[[Call, "torch.Tensor"], Any]
+
+
+class Recording(Protocol):
     """What a recorder does with the calls of modules."""
 
     def begin(self, call: Call, is_cut: bool, given: Sequence[torch.Tensor]) -> None:
@@ -40,17 +44,14 @@ class Capture(Protocol):
     def end(self, call: Call, is_cut: bool, given: Any, output: Any) -> Any:
         """A call ends; what it shall give."""
 
-    def tensor(self, call: Call, tensor: torch.Tensor) -> Any:
-        """What is kept of a tensor that a call gives."""
-
 
 @dataclass(slots=True)
 class Record:
     """What hooks have seen of one run: tensors in the order of return, and the calls still open.
 
     `others` is what the call that returned last gave besides tensors and None. Of the modules in
-    `cut` nothing inside is seen, and `hidden` are the numbers of what is drawn there. `capture`
-    makes of each tensor what is kept of it; None: a copy.
+    `cut` nothing inside is seen, and `hidden` are the numbers of what is drawn there. `look` makes
+    of each tensor what is kept of it; None: a copy. `recording` is of a run that is recorded.
     """
 
     captured: list[Any] = field(default_factory=list)
@@ -62,7 +63,8 @@ class Record:
     cut: Container[str] = ()
     inside: int = 0  # how many calls below one of a module in `cut` are open
     hidden: frozenset[int] = frozenset()
-    capture: Capture | None = None
+    look: Look | None = None
+    recording: Recording | None = None
 
     def inside_cut(self) -> bool:
         """Whether a call of a module in `cut` is open."""
@@ -104,20 +106,22 @@ def run_hooked(
     cut: Container[str] = (),
     noise: int | None = 0,
     arguments: Arguments | None = None,
+    look: Look | None = None,
 ) -> Seen:
     """Run once and give what forward hooks see: all calls' tensors, and the tree of calls.
 
     So many of the last tensors are the `noise` that forward draws; None where nobody knows whether
     it does. Tensors that are not the model's and not `kept` may have been altered since. In
     `float32` an autocast in forward changes nothing. The modules in `cut` are seen from outside
-    alone. The model's state is another one afterwards. `twice`: call it a second time, with the
+    alone. With `look` the arrays are what it makes of each tensor, at the end of its call. The
+    model's state is another one afterwards. `twice`: call it a second time, with the
     state and the random numbers that the first call has left, and equal inputs.
     """
     import torch
 
     named = list(model.named_modules())
-    record, second = Record(kept=kept, cut=cut), Record(kept=kept or (), cut=cut)
-
+    record = Record(kept=kept, cut=cut, look=look)
+    second = Record(kept=kept or (), cut=cut)
     count = noise or 0
     own = tensors[: len(tensors) - count]
 
@@ -156,7 +160,7 @@ def run_hooked(
                 f"{what}{record.where}: {type(error).__name__}: {str(error)[:500]}"
                 f"{_other_numbers(own, str(error))}{_batch(arguments)}"
             ) from error
-        arrays = [_as_array(t, record) for t in record.captured]
+        arrays = record.captured if look else [_as_array(t, record) for t in record.captured]
         drew = noise is None and not torch.equal(torch.get_rng_state(), state)
         if twice and not drew:
             try:
@@ -292,9 +296,9 @@ def run(
             if record.stack:
                 record.stack[-1].children.append(call)
             record.stack.append(call)
-            if record.capture is not None:
+            if record.recording is not None:
                 tensors = [one for _, one in parts([given, named], is_tensor)]
-                record.capture.begin(call, path in record.cut, tensors)
+                record.recording.begin(call, path in record.cut, tensors)
 
         return hook
 
@@ -304,8 +308,8 @@ def run(
             return None
         call = record.stack[-1]
         record.others = []
-        if record.capture is not None:
-            output = record.capture.end(call, call.path in record.cut, given, output)
+        if record.recording is not None:
+            output = record.recording.end(call, call.path in record.cut, given, output)
         for suffix, tensor in leaves(output, is_tensor):
             if not is_tensor(tensor):
                 record.others += [(suffix, tensor)] * (tensor is not None)
@@ -318,8 +322,8 @@ def run(
             if tensor.numel() > MAX_ELEMENTS:
                 raise _too_large(call, tensor)
             call.outputs.append((suffix, len(record.captured)))
-            if record.capture is not None:
-                record.captured.append(record.capture.tensor(call, tensor))
+            if record.look is not None:
+                record.captured.append(record.look(call, tensor))
                 continue
             # A copy, since an in-place operator after this module must not alter what a hook sees.
             kept = record.kept is None or not call.path or call.name + suffix in record.kept
@@ -338,7 +342,7 @@ def run(
         with (
             eager(),
             replayed(drawn, record.inside_cut) if drawn else contextlib.nullcontext() as mode,
-            redirected(modules[0][1], model, traced=record.capture is not None),
+            redirected(modules[0][1], model, traced=record.recording is not None),
         ):
             called(model, own, arguments)
         if mode is not None:

@@ -97,7 +97,7 @@ class _Calls:
             output = self._cut.end(output)
         return self._passed.end(given, output, rename=bool(call.path))
 
-    def tensor(self, call: Call, tensor: torch.Tensor) -> FxNode:
+    def look(self, call: Call, tensor: torch.Tensor) -> FxNode:
         if not call.path:
             with unrecorded():
                 self.returned.append(tensor.detach().clone())
@@ -128,7 +128,8 @@ def record(
 
     recorder = Recorder(modules, recorded_rule)
     cut = CutCalls(reasons, recorder)
-    record.capture = calls = _Calls(recorder, cut)
+    record.recording = calls = _Calls(recorder, cut)
+    record.look = calls.look
     named = list(twin.named_modules())
     inputs = [tensor.clone() for tensor in tensors]  # which forward may write into
     for number, tensor in enumerate(inputs):

@@ -29,6 +29,7 @@ from nbglcnn.load.passes.fold import simplify
 from nbglcnn.load.steps import begin
 from nbglcnn.load.torch.batches import dependences
 from nbglcnn.load.torch.calls import (
+    Look,
     Record,
     Seen,
     TooLarge,
@@ -217,11 +218,11 @@ def _loaded(
     if known is not None:
         known.update(by_key(graph, arrays, seen.arrays, seen.root))
 
-    def again(twin: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> Seen:
-        count = noise.count
+    def again(twin: torch.nn.Module, inputs: Sequence[torch.Tensor], look: Look | None) -> Seen:
         return run_hooked(
-            twin, inputs, float32=recording.autocast, cut=reasons, noise=count, arguments=arguments
-        )
+            twin, inputs, float32=recording.autocast, cut=reasons, noise=noise.count,
+            arguments=arguments, look=look,
+        )  # fmt: skip
 
     own_run = None if drop_hooks(recording.twin) else seen
     found_by_batch = dependences(graph, copy_without_hooks, tensors, own_run, again)
