@@ -17,6 +17,7 @@ from nbglcnn.load.torch.calls import Record, TooLarge, run
 from nbglcnn.load.torch.cut import CutCalls
 from nbglcnn.load.torch.dropout import refuse_masks, refuse_new_layers
 from nbglcnn.load.torch.extra import recorded_rule, rule_of
+from nbglcnn.load.torch.forms import Step
 from nbglcnn.load.torch.masks import choose_by_masks, has_masks, refuse_by_size
 from nbglcnn.load.torch.memory import FxNode
 from nbglcnn.load.torch.passed import PassedTensors, without_idle_names
@@ -69,7 +70,7 @@ class Exported:
     """
 
     recorded: Recorded
-    nodes: Sequence[tuple[Any, FxNode]]
+    nodes: Sequence[tuple[Step, FxNode]]
     values: Mapping[FxNode, Any]
 
     @property

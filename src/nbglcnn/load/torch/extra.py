@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import torch
 
 
+@cache
 def recorded_rule(function: Any) -> Callable[..., Any] | None:
     """How an operator is taken apart while it is recorded; None for those that stay whole."""
     import torch
@@ -32,6 +33,7 @@ def recorded_rule(function: Any) -> Callable[..., Any] | None:
     return None if function in whole else rule_of(function)
 
 
+@cache
 def rule_of(function: Any) -> Callable[..., Any] | None:
     """How an operator is taken apart; None where ONNX has a form for it."""
     import torch

@@ -15,12 +15,10 @@ from nbglcnn.errors import (
     InputError,
     NbglcnnError,
     UnsupportedModel,
-    UnsupportedOperator,
     users_line,
 )
-from nbglcnn.graph import Array, Attribute, Graph, Key, Node, with_python
+from nbglcnn.graph import Array, Graph, Key, Node, with_python
 from nbglcnn.load.arguments import Arguments
-from nbglcnn.load.bounds import shown
 from nbglcnn.load.draft import OPSET, Draft, free_name
 from nbglcnn.load.names import Call, calls_of, place, torch_keys, walk
 from nbglcnn.load.noise import with_noise
@@ -44,6 +42,7 @@ from nbglcnn.load.torch.calls import (
 from nbglcnn.load.torch.check import check_module, detached_copy, drop_hooks, input_names, unwrapped
 from nbglcnn.load.torch.cut import leaves_of, recurrent, widened
 from nbglcnn.load.torch.export import Exported, Recorded, export, record
+from nbglcnn.load.torch.forms import Step, Tensor
 from nbglcnn.load.torch.noise import Draw, Noise, draws_of
 from nbglcnn.load.torch.passed import names_apart, without_idle_nodes
 from nbglcnn.load.torch.redirection import read_by_numpy
@@ -347,7 +346,7 @@ def _draft(
     names: dict[int, str] = {}  # in the Draft, by the identity of ONNX's values
     taken: set[str] = set()
 
-    def rename(value: Any, new: str) -> str:
+    def rename(value: Tensor, new: str) -> str:
         names[id(value)] = free_name(new, taken)
         return names[id(value)]
 
@@ -385,26 +384,22 @@ def _draft(
         while len(outputs) > _fewest_outputs(step) and id(outputs[-1]) not in used:
             outputs.pop()
         for value in outputs:
-            rename(value, value.name or f"{recorded.name}.{step.op_type}")
-            shape = value.shape
-            if shape is not None and shape.is_static() and value.dtype is not None:
-                known = tuple(int(d) for d in shape), np.dtype(value.dtype.numpy())
-                draft.declared[names[id(value)]] = known
+            name = rename(value, value.name or f"{recorded.name}.{step.op}")
+            if value.shape is not None and value.dtype is not None:
+                draft.declared[name] = value.shape, value.dtype
         draft.nodes.append(
             Node(
-                name=step.name or "",
-                op=step.op_type,
+                name="",
+                op=step.op,
                 inputs=tuple(names[id(v)] if v is not None else "" for v in step.inputs),
                 outputs=tuple(names[id(v)] for v in outputs),
-                attributes=MappingProxyType(
-                    {n: _attribute(step, a, module) for n, a in step.attributes.items()}
-                ),
+                attributes=MappingProxyType(step.attributes),
                 module=path_of.get(module, module),
                 torch_operator=recorded.meta["called"],
                 domain=step.domain,
             )
         )
-        draft.versions.append(step.version or OPSET)
+        draft.versions.append(step.version)
     words = words_of(exported.nodes, names)
     named = node_names(zip(draft.nodes, words, strict=True))
     draft.nodes = [replace(node, name=name) for node, name in zip(draft.nodes, named, strict=True)]
@@ -412,16 +407,16 @@ def _draft(
     count = sum(len(c.outputs) for c in walk(root))
     captured, given = given[-count:], given[:-count]
     read = given[len(given) - sum(map(len, cut.reads)) :]
-    for step in cut.nodes(stood, read, draft.parameters):
+    for made in cut.nodes(stood, read, draft.parameters):
         # Where it is called: before the first that reads it, else behind what it reads.
         readers = [
-            k for k, n in enumerate(draft.nodes) if not set(step.outputs).isdisjoint(n.inputs)
+            k for k, n in enumerate(draft.nodes) if not set(made.outputs).isdisjoint(n.inputs)
         ]
         sources = [
-            k for k, n in enumerate(draft.nodes) if not set(step.inputs).isdisjoint(n.outputs)
+            k for k, n in enumerate(draft.nodes) if not set(made.inputs).isdisjoint(n.outputs)
         ]
         at = readers[0] if readers else max(sources, default=-1) + 1
-        draft.nodes.insert(at, step)
+        draft.nodes.insert(at, made)
         draft.versions.insert(at, OPSET)
         words.insert(at, Word("", {}))
     produced = {out: i for i, node in enumerate(draft.nodes) for out in node.outputs}
@@ -434,13 +429,13 @@ def _draft(
     return draft, captured, words
 
 
-def _fewest_outputs(step: Any) -> int:
+def _fewest_outputs(step: Step) -> int:
     """How many outputs one of ONNX's nodes has at least: MaxPool's indices may be left out."""
     import onnx
 
-    if step.domain:
+    if step.domain or len(step.outputs) == 1:
         return len(step.outputs)
-    schema = onnx.defs.get_schema(step.op_type, step.version or OPSET, "")
+    schema = onnx.defs.get_schema(step.op, step.version, "")
     optional = onnx.defs.OpSchema.FormalParameterOption.Optional
     fewest = len(step.outputs)
     while 1 < fewest <= len(schema.outputs) and schema.outputs[fewest - 1].option == optional:
@@ -464,19 +459,3 @@ def _by_return(call: Call) -> Iterator[Call]:
 def _array(tensor: Any) -> Array:
     array = np.asarray(tensor.detach().resolve_conj().resolve_neg().numpy(), order="C")
     return array.astype(np.float32) if array.dtype in (np.float64, np.float16) else array
-
-
-def _attribute(node: Any, attribute: Any, module: str) -> Attribute:
-    import onnx_ir as ir
-
-    kind, value = attribute.type, attribute.value
-    if kind in (ir.AttributeType.INT, ir.AttributeType.FLOAT, ir.AttributeType.STRING):
-        return value  # type: ignore[no-any-return]
-    if kind in (ir.AttributeType.INTS, ir.AttributeType.FLOATS, ir.AttributeType.STRINGS):
-        return tuple(value)
-    if kind is ir.AttributeType.TENSOR:
-        return np.asarray(value.numpy())
-    raise UnsupportedOperator(
-        f"{node.op_type} (in module {shown(module)}): control flow that depends on "
-        "the input's numbers cannot be drawn as a fixed network"
-    )

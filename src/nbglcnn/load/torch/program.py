@@ -7,6 +7,7 @@ from math import prod
 from typing import Any
 
 from nbglcnn.errors import UnsupportedOperator
+from nbglcnn.load.torch.forms import FORMS
 from nbglcnn.load.torch.source import module_of, path_of
 
 
@@ -143,10 +144,14 @@ def without_idle_squeezes(program: Any) -> None:
 def promote_types(program: Any) -> None:
     """Give each operator numbers of one type, as PyTorch converts them on the way."""
     import torch
+
+    graph = program.graph
+    mixed = [node for node in graph.nodes if _operator(node) and not _is_float32(node)]
+    if not mixed:
+        return
     from torch.onnx._internal.fx import type_utils
     from torch.onnx._internal.fx.passes import type_promotion
 
-    graph = program.graph
     table = _promotions()
 
     def value(one: Any) -> Any:
@@ -174,8 +179,8 @@ def promote_types(program: Any) -> None:
         made.meta = {**node.meta, "val": like}
         return made
 
-    for node in list(graph.nodes):
-        rule = type_promotion.get_type_promotion_rule(node, table) if _operator(node) else None
+    for node in mixed:
+        rule = type_promotion.get_type_promotion_rule(node, table)
         if rule is None:
             continue
         args, kwargs = torch.fx.map_arg(node.args, value), torch.fx.map_arg(node.kwargs, value)
@@ -203,6 +208,17 @@ def promote_types(program: Any) -> None:
             node.meta = {**node.meta, "val": after}
             node.replace_all_uses_with(back)
             back.args = (node,)
+
+
+def _is_float32(node: Any) -> bool:
+    """Whether it has a form of ours and float32 alone, with which numbers of Python's go."""
+    import torch
+
+    found = [node, *node.all_input_nodes]
+    values = [one.meta["val"] for one in found]
+    return node.target in FORMS and all(
+        isinstance(one, torch.Tensor) and one.dtype is torch.float32 for one in values
+    )
 
 
 def _operator(node: Any) -> bool:

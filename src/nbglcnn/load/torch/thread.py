@@ -147,9 +147,13 @@ def unwound() -> Iterator[None]:
     included = _C._dispatch_tls_is_dispatch_key_included("PreDispatch")
     flags = torch.compiler._is_compiling_flag, torch.compiler._is_exporting_flag
     grad = torch.is_grad_enabled()
+    dynamo: Any = sys.modules.get("torch._dynamo.eval_frame")
+    stance = getattr(dynamo, "_stance", None)
     try:
         yield
     except BaseException:
+        if stance is not None:
+            dynamo._stance = stance
         while _C._len_torch_function_stack() > function:
             _C._pop_torch_function_stack()
         for key, before in slots.items():

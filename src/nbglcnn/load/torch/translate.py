@@ -1,22 +1,28 @@
-"""What was recorded as ONNX's operators, each by the function that onnxscript has for it."""
+"""What was recorded as ONNX's operators: by a form of ours, or by onnxscript's function."""
 
 from __future__ import annotations
 
 import inspect
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
+import numpy as np
 import torch
 from torch import fx
 
+from nbglcnn.errors import UnsupportedOperator
+from nbglcnn.graph import Attribute
+from nbglcnn.load.bounds import shown
 from nbglcnn.load.draft import OPSET
+from nbglcnn.load.torch.forms import FORMS, Call, Step, Tensor
 from nbglcnn.load.torch.memory import FxNode
 from nbglcnn.load.torch.recorder import Program
+from nbglcnn.load.torch.source import path_of
 from nbglcnn.load.torch.tables import built
 
-Values = Any  # an onnx_ir Value, or a sequence of them
+Values = Any  # a Tensor, or a sequence of them
 
 
 class Untranslatable(Exception):
@@ -41,8 +47,8 @@ def registry() -> Any:
 
 
 def known(target: Any) -> bool:
-    """Whether there is a function for an operator."""
-    if target is operator.getitem:
+    """Whether ONNX has a form for an operator."""
+    if target is operator.getitem or target in FORMS:
         return True
     schema = getattr(target, "_schema", None)
     if schema is None:
@@ -51,70 +57,191 @@ def known(target: Any) -> bool:
     return bool(registry()[0].functions.get(name)) or name.startswith("onnx::")
 
 
-def translated(program: Program) -> tuple[list[tuple[Any, FxNode]], dict[FxNode, Values]]:
-    """Each of ONNX's nodes with the recorded one that it is of, and the values of all.
+def translated(program: Program) -> tuple[list[tuple[Step, FxNode]], dict[FxNode, Values]]:
+    """ONNX's nodes, each with the recorded one that it is of, and the values of all recorded ones.
 
     Raises:
-        Untranslatable: there is no function for a node, or it fails.
+        Untranslatable: there is no form for a node, or it fails.
     """
-    import onnxscript
-    from torch.onnx._internal.exporter import _core
-    from torch.onnx._internal.exporter._building import OpRecorder
-    from torch.onnx._internal.exporter._core import _set_shape_type, torch_dtype_to_onnx_dtype
-    from torch.onnx._internal.exporter._tensors import SymbolicTensor
-
     values: dict[FxNode, Values] = {}
-    nodes: list[tuple[Any, FxNode]] = []
-    constants: dict[Any, Any] = {}
-    opset = onnxscript.values.Opset("", OPSET)
+    steps: list[tuple[Step, FxNode]] = []
+    like: dict[Tensor, torch.Tensor] = {}
+    onnxscript: _Onnxscript | None = None
 
     def given(one: Any) -> Any:
-        if isinstance(one, fx.Node):
-            return values[one]
-        if isinstance(one, list | tuple):
-            return [given(each) for each in one]
-        if isinstance(one, torch.device | torch.memory_format | torch.layout):
-            return str(one)
-        return torch_dtype_to_onnx_dtype(one) if isinstance(one, torch.dtype) else one
+        return values[one] if isinstance(one, fx.Node) else one
+
+    def describe(value: Tensor, one: Any, name: str) -> None:
+        value.name = name
+        if not isinstance(one, torch.Tensor):  # a sequence
+            return
+        like[value] = one
+        if one.layout is torch.strided:
+            value.shape = (*one.shape, 2) if one.is_complex() else tuple(one.shape)
+            value.dtype = np.dtype(np.float32) if one.is_complex() else _NUMPY.get(one.dtype)
 
     for node in program.graph.nodes:
         if node.op == "placeholder":
-            values[node] = SymbolicTensor(opset=opset, name=node.name)
-            _set_shape_type(values[node], node.meta["val"], complex_to_float=True)
+            values[node] = Tensor()
+            describe(values[node], node.meta["val"], node.name)
             continue
         if node.op != "call_function":
             continue
         if node.target is operator.getitem and isinstance(values[node.args[0]], Sequence):
-            values[node] = values[node.args[0]][node.args[1]]
+            pieces, at = values[node.args[0]], node.args[1]
+            if at >= len(pieces):  # a form that has left it out
+                raise Untranslatable(node, missing=True)
+            values[node] = pieces[at]
             values[node].name = node.name
             continue
+        args, kwargs = _positional(node)
+        call = Call(node.meta["val"], like, [])
+        made = None
+        if (form := FORMS.get(node.target)) is not None:
+            made = form(call, *fx.map_arg(args, given), **fx.map_arg(kwargs, given))
+        if made is None:
+            onnxscript = onnxscript or _Onnxscript(like)
+            made, own = onnxscript.translated(node, values)
+        else:
+            own = call.steps
+        found = node.meta["val"]
+        if isinstance(made, Sequence):
+            for at, (value, one) in enumerate(zip(made, found, strict=False)):
+                describe(value, one, f"{node.name}__{at}")
+        else:
+            describe(made, found, node.name)
+        values[node] = made
+        steps += [(one, node) for one in own]
+    return steps, values
+
+
+def _positional(node: fx.Node) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """A call's arguments as the dispatcher gives them: by name are only those that must be."""
+    args, kwargs = [*node.args], dict(node.kwargs)
+    schema = getattr(node.target, "_schema", None)
+    for one in schema.arguments[len(args) :] if schema is not None else ():
+        if one.kwarg_only or one.name not in kwargs:
+            break
+        args.append(kwargs.pop(one.name))
+    return tuple(args), kwargs
+
+
+_NUMPY = {
+    one: torch.empty(0, dtype=one).numpy().dtype
+    for one in (
+        *(torch.float32, torch.float64, torch.float16, torch.bool),
+        *(torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64),
+    )
+}
+
+
+class _Onnxscript:
+    """The functions of onnxscript, whose values are of its own kind."""
+
+    def __init__(self, like: Mapping[Tensor, torch.Tensor]) -> None:
+        import onnxscript
+
+        self._like = like
+        self._opset = onnxscript.values.Opset("", OPSET)
+        self._constants: dict[Any, Any] = {}
+        self._theirs: dict[Tensor, Any] = {}
+        self._ours: dict[int, Tensor] = {}
+
+    def translated(self, node: fx.Node, values: Mapping[FxNode, Values]) -> tuple[Any, list[Step]]:
+        """What a node gives, and its steps."""
+        import onnxscript
+        from torch.onnx._internal.exporter import _core
+        from torch.onnx._internal.exporter._building import OpRecorder
+        from torch.onnx._internal.exporter._core import (
+            _set_shape_type,
+            torch_dtype_to_onnx_dtype,
+        )
+
+        def given(one: Any) -> Any:
+            if isinstance(one, fx.Node):
+                found = values[one]
+                if isinstance(found, Sequence):
+                    return [self._own(each) for each in found]
+                return self._own(found)
+            if isinstance(one, list | tuple):
+                return [given(each) for each in one]
+            if isinstance(one, torch.device | torch.memory_format | torch.layout):
+                return str(one)
+            return torch_dtype_to_onnx_dtype(one) if isinstance(one, torch.dtype) else one
+
         args = [given(one) for one in node.args]
         kwargs = {
             name: -1 if name == "dtype" and one is None else given(one)
             for name, one in node.kwargs.items()
         }
         function = _function(node)
-        tracer: Any = OpRecorder(opset, constants)  # type: ignore[abstract]
+        tracer: Any = OpRecorder(self._opset, self._constants)  # type: ignore[abstract]
         core: Any = _core
         core.current_tracer = tracer  # symbolic operators look there
         try:
             with onnxscript.evaluator.default_as(tracer):
                 made = function(*args, **kwargs)
+            steps = [self._step(node, one) for one in tracer.nodes]
+        except UnsupportedOperator:
+            raise
         except Exception as error:
             raise Untranslatable(node, missing=False) from error
         finally:
             core.current_tracer = None
         found = node.meta["val"]
         if isinstance(made, Sequence):
-            for at, (value, one) in enumerate(zip(made, found, strict=False)):
+            for value, one in zip(made, found, strict=False):
                 _set_shape_type(value, one, complex_to_float=True)
-                value.name = f"{node.name}__{at}"
-        else:
-            _set_shape_type(made, found, complex_to_float=True)
-            made.name = node.name
-        values[node] = made
-        nodes += [(one, node) for one in tracer.nodes]
-    return nodes, values
+            return [self._value(one) for one in made], steps
+        _set_shape_type(made, found, complex_to_float=True)
+        return self._value(made), steps
+
+    def _own(self, tensor: Tensor) -> Any:
+        """A Tensor as onnxscript has it."""
+        from torch.onnx._internal.exporter._core import _set_shape_type
+        from torch.onnx._internal.exporter._tensors import SymbolicTensor
+
+        if tensor not in self._theirs:
+            made = SymbolicTensor(opset=self._opset, name=tensor.name)
+            _set_shape_type(made, self._like[tensor], complex_to_float=True)
+            self._theirs[tensor] = made
+            self._ours[id(made)] = tensor
+        return self._theirs[tensor]
+
+    def _value(self, value: Any) -> Tensor:
+        if id(value) not in self._ours:
+            made = Tensor(value.name or "")
+            if value.shape is not None and value.shape.is_static() and value.dtype is not None:
+                made.shape = tuple(int(length) for length in value.shape)
+                made.dtype = np.dtype(value.dtype.numpy())
+            self._ours[id(value)], self._theirs[made] = made, value
+        return self._ours[id(value)]
+
+    def _step(self, node: fx.Node, step: Any) -> Step:
+        return Step(
+            step.op_type,
+            [None if one is None else self._value(one) for one in step.inputs],
+            [self._value(one) for one in step.outputs],
+            {name: _attribute(node, step, one) for name, one in step.attributes.items()},
+            step.domain,
+            step.version or OPSET,
+        )
+
+
+def _attribute(node: fx.Node, step: Any, attribute: Any) -> Attribute:
+    import onnx_ir as ir
+
+    kind, value = attribute.type, attribute.value
+    if kind in (ir.AttributeType.INT, ir.AttributeType.FLOAT, ir.AttributeType.STRING):
+        return value  # type: ignore[no-any-return]
+    if kind in (ir.AttributeType.INTS, ir.AttributeType.FLOATS, ir.AttributeType.STRINGS):
+        return tuple(value)
+    if kind is ir.AttributeType.TENSOR:
+        return np.asarray(value.numpy())
+    raise UnsupportedOperator(
+        f"{step.op_type} (in module {shown(path_of(node))}): control flow that depends on "
+        "the input's numbers cannot be drawn as a fixed network"
+    )
 
 
 def _function(node: fx.Node) -> Any:

@@ -15,6 +15,7 @@ from functools import cache
 from typing import Any
 
 from nbglcnn.graph import Node
+from nbglcnn.load.torch.forms import Step
 from nbglcnn.load.torch.source import lines_of
 
 STANDS_FOR = "pkg.nbglcnn.stands_for"  # of ONNX's own nodes in a recorded program: whose place
@@ -58,7 +59,7 @@ class Word:
         return self.own.get(value) or (f"{self.text}.{_snake(op)}" if self.text else _snake(op))
 
 
-def words_of(nodes: Iterable[tuple[Any, Any]], names: Mapping[int, str]) -> list[Word]:
+def words_of(nodes: Iterable[tuple[Step, Any]], names: Mapping[int, str]) -> list[Word]:
     """A word for each of ONNX's nodes, which come with the recorded ones that they are of.
 
     `names` are the Draft's, by the identity of ONNX's values.
@@ -72,11 +73,11 @@ def words_of(nodes: Iterable[tuple[Any, Any]], names: Mapping[int, str]) -> list
             told[recorded] = _word(recorded, told, products)
         own = {}
         for value in (one for one in node.outputs if id(one) in names):
-            piece = given[recorded, node.op_type]
-            given[recorded, node.op_type] += 1
+            piece = given[recorded, node.op]
+            given[recorded, node.op] += 1
             if value.name == recorded.name:
                 own[names[id(value)]] = told[recorded]
-            elif len(node.outputs) > 1 or str(value.name).startswith(PICKED):
+            elif len(node.outputs) > 1 or value.name.startswith(PICKED):
                 own[names[id(value)]] = f"{told[recorded]}[{piece}]"
         found.append(Word(told[recorded], own))
     return found
