@@ -53,6 +53,43 @@ def test_every_layer_is_pytorchs_before_in_and_behind_python(name: str) -> None:
     viewer.close()
 
 
+class SumsInPlace(nn.Module):
+    """Writes what PyTorch's operators don't compute into its input."""
+
+    def __init__(self, *, returned: bool) -> None:
+        super().__init__()
+        self.returned = returned
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x.copy_(torch.from_numpy(np.cumsum(x.numpy(), -1)))
+        return x if self.returned else x.amax(1)
+
+
+class Written(nn.Module):
+    def __init__(self, *, returned: bool) -> None:
+        super().__init__()
+        self.conv = conv(3, 4)
+        self.sums = SumsInPlace(returned=returned)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.conv(x)
+        z = self.sums(y)
+        return y * 2 + z.mean()
+
+
+def test_what_a_layer_in_python_writes_into_its_input_is_read_behind_it() -> None:
+    x = np.random.default_rng(2).standard_normal((2, 3, 6, 5)).astype(np.float32)
+    model = Written(returned=True).eval()
+    viewer = Viewer(model, x)
+    assert [layer.name for layer in viewer.layers if layer.python] == ["sums"]
+    compare_all(viewer, model, x, 3)
+    viewer.input = x * 3
+    compare_all(viewer, model, x * 3, 3)
+    viewer.close()
+    with pytest.raises(UnsupportedModel, match=r"sums \(SumsInPlace\).*it writes into a tensor"):
+        Viewer(Written(returned=False).eval(), x)
+
+
 def test_compile_strict_viewers_and_sessions_refuse_as_before() -> None:
     model, x, _ = made("LSTM")
     refused = r"lstm \(LSTM\): the operator LSTM is not among"

@@ -133,6 +133,7 @@ def _load(
         from nbglcnn.load.torch.check import unwrapped
         from nbglcnn.load.torch.module import load_module
         from nbglcnn.load.torch.noise import parted
+        from nbglcnn.load.torch.thread import uncollected
 
         if x is None:
             raise InputError(
@@ -141,7 +142,8 @@ def _load(
             )
         own, noise = parted(unwrapped(model), x)
         arguments, arrays = _arguments_of(model, own)
-        return load_module(model, arrays, known, problems, missing, noise, arguments)
+        with uncollected():
+            return load_module(model, arrays, known, problems, missing, noise, arguments)
     from nbglcnn.load.onnx.model import load_onnx
 
     return load_onnx(checked_model(model), x)

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from nbglcnn.errors import UnsupportedModel
-from nbglcnn.graph import OWN, Array, InPython, Node
+from nbglcnn.graph import OWN, InPython, Node
 from nbglcnn.load.names import Call, replaced
-from nbglcnn.load.torch.calls import is_leaf, numbers_of
+from nbglcnn.load.torch.calls import is_leaf
 from nbglcnn.load.torch.memory import FxNode
 from nbglcnn.load.torch.recorder import Recorder
 
@@ -21,8 +21,8 @@ class CutCalls:
     """The calls of modules that Python computes, in a recording.
 
     `reasons` are why, by path. `calls` are those that gave tensors, `reads` the tensors among the
-    arguments of each, `arrays` all that they gave, one after the other: further inputs of the
-    network, `inputs`.
+    arguments of each, `inputs` all that they gave, one after the other: further inputs of the
+    network.
     """
 
     reasons: Mapping[str, str]
@@ -30,7 +30,6 @@ class CutCalls:
     calls: list[Call] = field(default_factory=list)
     reads: list[list[FxNode]] = field(default_factory=list)
     inputs: list[FxNode] = field(default_factory=list)
-    arrays: list[Array] = field(default_factory=list)
     _given: list[tuple[torch.Tensor, int]] = field(default_factory=list)
 
     def begin(self, call: Call, given: Sequence[torch.Tensor]) -> None:
@@ -46,8 +45,7 @@ class CutCalls:
         count = len(self.inputs)
 
         def stand(_: str, tensor: torch.Tensor) -> torch.Tensor:
-            copied = tensor.detach().clone()  # for what comes after may write into it
-            self.arrays.append(numbers_of(tensor.detach().clone()))
+            copied = tensor.detach().clone()  # it may share memory with what is recorded
             self.inputs.append(self.recorder.add_input(f"given_{len(self.inputs)}", copied))
             if not any(one is tensor for one in written):
                 return copied

@@ -89,20 +89,30 @@ class _Calls:
         self._passed = PassedTensors()
 
     def begin(self, call: Call, is_cut: bool, given: Sequence[torch.Tensor]) -> None:
-        if is_cut:
-            self._cut.begin(call, given)
-        self._passed.begin(given)
+        with _own_questions():
+            if is_cut:
+                self._cut.begin(call, given)
+            self._passed.begin(given)
 
     def end(self, call: Call, is_cut: bool, given: Any, output: Any) -> Any:
-        if is_cut:
-            output = self._cut.end(output)
-        return self._passed.end(given, output, rename=bool(call.path))
+        with _own_questions():
+            if is_cut:
+                output = self._cut.end(output)
+            return self._passed.end(given, output, rename=bool(call.path))
 
     def look(self, call: Call, tensor: torch.Tensor) -> FxNode:
-        if not call.path:
-            with unrecorded():
-                self.returned.append(tensor.detach().clone())
-        return self._recorder.node(tensor)
+        with _own_questions():
+            if not call.path:
+                with unrecorded():
+                    self.returned.append(tensor.detach().clone())
+            return self._recorder.node(tensor)
+
+
+def _own_questions() -> Any:
+    """What is asked of tensors meanwhile does not pass by the modes that watch forward."""
+    import torch
+
+    return torch._C.DisableTorchFunction()
 
 
 def record(

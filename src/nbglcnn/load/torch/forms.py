@@ -202,7 +202,7 @@ def _layer_norm(
 _UNARY = {
     aten.relu.default: "Relu", aten.sigmoid.default: "Sigmoid", aten.tanh.default: "Tanh",
     aten.hardswish.default: "HardSwish", aten.exp.default: "Exp", aten.sqrt.default: "Sqrt",
-    aten.neg.default: "Neg", aten.abs.default: "Abs",
+    aten.neg.default: "Neg", aten.abs.default: "Abs", aten.reciprocal.default: "Reciprocal",
 }  # fmt: skip
 
 
@@ -233,11 +233,20 @@ def _gelu(call: Call, x: Tensor, *, approximate: str = "none") -> Tensor | None:
     return call("Gelu", x, approximate=approximate) if call.floats(x) else None
 
 
-@form(aten.hardtanh.default)
-def _hardtanh(call: Call, x: Tensor, low: float = -1, high: float = 1) -> Tensor | None:
+def _clip(call: Call, x: Tensor, low: float, high: float) -> Tensor | None:
     if not call.floats(x):
         return None
     return call("Clip", x, call.number(low, x), call.number(high, x))
+
+
+@form(aten.hardtanh.default)
+def _hardtanh(call: Call, x: Tensor, low: float = -1, high: float = 1) -> Tensor | None:
+    return _clip(call, x, low, high)
+
+
+@form(aten.relu6.default)
+def _relu6(call: Call, x: Tensor) -> Tensor | None:
+    return _clip(call, x, 0, 6)
 
 
 @form(aten.softmax.int)
@@ -255,9 +264,11 @@ _BINARY = {
 def _binary(op: str) -> Form:
     def made(call: Call, a: Any, b: Any, *, alpha: float = 1) -> Tensor | None:
         tensors = [one for one in (a, b) if isinstance(one, Tensor)]
-        if alpha != 1 or not tensors or not call.floats(*tensors):
+        if not tensors or not call.floats(*tensors):
             return None
         both = [one if isinstance(one, Tensor) else call.number(one, tensors[0]) for one in (a, b)]
+        if alpha != 1:
+            both[1] = call("Mul", both[1], call.number(alpha, tensors[0]))
         return call(op, *both)
 
     return made

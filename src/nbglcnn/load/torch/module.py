@@ -184,7 +184,7 @@ def _loaded(
             )
     if calls_in(root) != calls_in(seen.root):
         raise UnsupportedModel(
-            f"{type(model).__name__} called other modules when it was exported than when it ran; "
+            f"{type(model).__name__} called other modules in a second run on the same input; "
             "does forward depend on something besides its input?"
         )
     draft, captured, words = _draft(found, names, arrays)
@@ -355,9 +355,14 @@ def _draft(
         draft.inputs[rename(value, wanted)] = array.shape, array.dtype
     keys = [call.name + suffix for call in cut.calls for suffix, _ in call.outputs]
     stood = []
-    for value, wanted, array in zip(values[len(arrays) :], keys, cut.arrays, strict=True):
+    for value, wanted in zip(values[len(arrays) :], keys, strict=True):
         stood.append(rename(value, wanted))
-        draft.declared[stood[-1]] = array.shape, array.dtype
+        if value.shape is None or value.dtype is None:
+            raise UnsupportedModel(
+                f"{wanted} is computed in Python, and gives numbers of a type that NumPy has not; "
+                "convert them, as with .float()"
+            )
+        draft.declared[stood[-1]] = value.shape, value.dtype
     placed = {name: node for node, name in program.names.items()}
     first = _first_names(twin)
     for name, same in first.items():
