@@ -19,7 +19,6 @@ from nbglcnn.load.torch.check import detached_copy, unwrapped
 from nbglcnn.load.torch.extra import translations
 from nbglcnn.load.torch.redirection import redirected
 from nbglcnn.load.torch.state import tensors_of
-from nbglcnn.load.torch.tables import tables_kept
 from nbglcnn.load.torch.thread import (
     quiet,
     random_numbers_kept,
@@ -71,7 +70,7 @@ def to_onnx(
     beside = f"{path.name}.data"
     try:
         with (
-            uncollected(), unwound(), random_numbers_kept(lambda: False), quiet(), tables_kept(),
+            uncollected(), unwound(), random_numbers_kept(lambda: False), quiet(),
             torch.no_grad(), redirected(twin, traced=True),
             tempfile.TemporaryDirectory(dir=path.absolute().parent, prefix=".nbglcnn") as folder,
         ):  # fmt: skip
