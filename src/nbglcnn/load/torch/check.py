@@ -188,12 +188,19 @@ def image_channels(model: torch.nn.Module) -> int | None:
     return None
 
 
-def detached_copy(model: torch.nn.Module) -> tuple[torch.nn.Module, list[str]]:
-    """A copy in eval mode and float32, and in words what else was changed."""
+def detached_copy(
+    model: torch.nn.Module, beside: torch.nn.Module | None = None
+) -> tuple[torch.nn.Module, list[str]]:
+    """A copy in eval mode and float32, and in words what else was changed.
+
+    Its parameters and buffers share the memory of those of `beside`, another copy.
+    """
     import torch
 
-    memo: dict[int, Any] = {}
+    memo: dict[int, Any] = {} if beside is None else _shared_with(beside, model)
     for parameter in model.parameters():
+        if id(parameter) in memo:
+            continue
         # torch's own copy of a Parameter shares no memory with the copies of its views.
         if type(parameter) is torch.nn.Parameter:
             numbers = copy.deepcopy(parameter.detach(), memo)
@@ -221,6 +228,22 @@ def detached_copy(model: torch.nn.Module) -> tuple[torch.nn.Module, list[str]]:
         notes.append(f"weights given as {names} are computed in float32")
         twin.float()
     return twin, notes
+
+
+def _shared_with(beside: torch.nn.Module, model: torch.nn.Module) -> dict[int, Any]:
+    """For a deep copy of the model: by identity the numbers of another copy."""
+    import torch
+
+    parameters, buffers = dict(beside.named_parameters()), dict(beside.named_buffers())
+    found: dict[int, Any] = {}
+    for name, parameter in model.named_parameters():
+        if name in parameters and type(parameter) is torch.nn.Parameter:
+            numbers = parameters[name].detach()
+            found[id(parameter)] = torch.nn.Parameter(numbers, requires_grad=False)
+    for name, buffer in model.named_buffers():
+        if name in buffers and type(buffer) is torch.Tensor:
+            found[id(buffer)] = buffers[name].detach()
+    return found
 
 
 def drop_hooks(twin: torch.nn.Module) -> bool:

@@ -223,8 +223,14 @@ def _loaded(
             arguments=arguments, look=look,
         )  # fmt: skip
 
+    def copy_of_batches() -> torch.nn.Module:
+        shared = None if recording.recorder.wrote else recording.twin
+        twin = detached_copy(model, shared)[0]
+        drop_hooks(twin)
+        return twin
+
     own_run = None if drop_hooks(recording.twin) else seen
-    found_by_batch = dependences(graph, copy_without_hooks, tensors, own_run, again)
+    found_by_batch = dependences(graph, copy_of_batches, tensors, own_run, again)
     return replace(graph, dependences=found_by_batch)
 
 
