@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from loading import GOALS as LOADING_S
 from nbglcnn.tables import table
 from plot import PLOT, draw
 from targets import GOALS, PAUSE_S, REFERENCE, WRONG, shares, verdict
@@ -90,6 +91,8 @@ def write(results: dict[str, Any]) -> None:
     if "growth" in results:
         draw(results["growth"])
         parts.append(_growth(results["growth"]))
+    if "loading" in results:
+        parts.append(_loading(results["loading"]))
     if "cells" in results:
         parts.append(_cells(results["cells"]))
     if "rate" in results:
@@ -174,6 +177,31 @@ def _growth(found: dict[str, Any]) -> str:
         "layers cost what a call costs at all.\n\n"
         "![Milliseconds per million MACs, by the size of the layer]"
         f"(pictures/{PLOT.name})\n\n" + _table(heads, rows)
+    )
+
+
+def _loading(found: dict[str, Any]) -> str:
+    rows = []
+    for name, times in found["warm"].items():
+        warm, fresh = LOADING_S[name]
+        first = "–" if fresh is None else _held(found["fresh"][name], fresh)
+        row = [name, _held(times["nbglcnn"], warm), first]
+        rows.append(row + [f"{times[one]:.2f}" for one in ("torchvista", "TorchLens", "forward")])
+    heads = ["", "**nbglcnn.compile**", "in a fresh process", "torchvista", "TorchLens", "forward"]
+    calls = [[f"{int(count):,}", f"{s:.2f}", f"{1e3 * s / int(count):.2f}"]
+             for count, s in found["growth"].items()]  # fmt: skip
+    return (
+        "## From a model to a Plan\n"
+        "Seconds of `nbglcnn.compile(model, x)` on the processor, with every shader and all weights "
+        "packed, beside torchvista, which draws the graph of the same calls, TorchLens, which keeps "
+        "their values, and one forward, in turns in one process (medians of 5). A fresh process has "
+        "imported PyTorch and nbglcnn. Behind a stroke is what it may be. What takes the rest: "
+        "of densenet121 a third is recording its 430 operators and 1,000 calls of modules, a third "
+        "running it twice more (once as it is, once for another batch size), a fifth the Plan; of "
+        "vit_b_16 the Plan packs and hashes 350 MB of weights."
+        "\n\n" + _table(heads, rows) + "\n\n"
+        "It grows with the number of calls, here of convolutions, norms and ReLUs in a row.\n\n"
+        + _table(["calls", "s", "ms a call"], calls)
     )
 
 

@@ -30,6 +30,7 @@ from cell import CELLS, first_pictures  # noqa: E402
 from clicks import clicks  # noqa: E402
 from linear import grown  # noqa: E402
 from live import live  # noqa: E402
+from loading import loaded  # noqa: E402
 from models import MODELS  # noqa: E402
 from pages import PAGE, page  # noqa: E402
 from portable import RING, Portable, portable  # noqa: E402
@@ -42,7 +43,7 @@ PEERS = ("nbglcnn", "nbglcnn all", DRAWN, REFERENCE, "tfjs wasm", "ort wasm", "o
 # A fused Plan has no activations to read, and pictures come instead of them.
 NO_ACTIVATIONS = ("nbglcnn", DRAWN)
 LARGE_MACS = 250e6  # larger networks take ORT's WebGL minutes: in `make bench-full` only
-PARTS = ("networks", "growth", "cells", "rate", "clicks", "live", "training")
+PARTS = ("networks", "growth", "loading", "cells", "rate", "clicks", "live", "training")
 SLOW_S = 4.0  # a peer that needs longer for a frame gets fewer rounds
 Found = tuple[dict[str, Any], str]  # each peer's figures, and the name of the graphics device
 
@@ -76,6 +77,8 @@ def main() -> None:
         results["renderers"] = found
     if "growth" in given.parts:
         results["growth"] = grown(given.renderers)
+    if "loading" in given.parts:
+        results["loading"] = loaded()
     if "cells" in given.parts:
         results["cells"] = first_pictures(CELLS, given.renderers, full=given.full)
     if "rate" in given.parts:
