@@ -1,6 +1,6 @@
 // Python's reads: an answer goes in parts, is kept for parts that got lost, and is forgotten.
 import assert from "node:assert/strict";
-import { mock, test } from "node:test";
+import { afterEach, beforeEach, mock, test } from "node:test";
 import type { Engine } from "../src/engine/types.ts";
 import { beforeKey } from "../src/gl/derived.ts";
 import { CHUNK, type Read } from "../src/messages.ts";
@@ -22,6 +22,10 @@ const read = (id: string, more: Partial<Read> = {}): Read => ({
   screen: false,
   ...more,
 });
+
+// An answer's timer of a minute would keep the process.
+beforeEach(() => mock.timers.enable({ apis: ["setTimeout"] }));
+afterEach(() => mock.timers.reset());
 
 /** An engine whose values say by their numbers which they are; `b` is a part and a bit long. */
 const asked: string[] = [];
@@ -111,7 +115,6 @@ test("a read before the edits asks for values before these, and one of the scree
 });
 
 test("an answer is kept for a minute", async () => {
-  mock.timers.enable({ apis: ["setTimeout"] });
   const { own, take } = answers();
   const one = read("r", { keys: ["a"] });
   own.ask(one);
@@ -121,5 +124,4 @@ test("an answer is kept for a minute", async () => {
   assert.equal(take().length, 2);
   mock.timers.tick(1);
   assert.equal(own.ask(one), true);
-  mock.timers.reset();
 });
