@@ -108,7 +108,7 @@ def whole_compiler(data: bytes) -> str:
 # In the child
 
 
-def child(target: str, seed: int, job: Job) -> None:
+def child(target: str, seed: int, job: Job, limit_s: float) -> None:
     """Run a job's cases and say a line of JSON after each."""
     attempt = found(target)
     for _, data in seeds():
@@ -118,19 +118,21 @@ def child(target: str, seed: int, job: Job) -> None:
     before = _peak()
     for number in range(job.start, job.end):
         name, data = case(job.kind, seed, number)
-        outcome, problem, seconds = measured(attempt, data)
-        if not problem and seconds > SECONDS:
+        outcome, problem, seconds = measured(attempt, data, limit_s)
+        if not problem and seconds > limit_s:
             problem = f"took {seconds:.1f} s"
         line = [number, name, outcome, problem, seconds, _peak() - before]
         sys.stdout.write(json.dumps(line) + "\n")
         sys.stdout.flush()
 
 
-def measured(attempt: Callable[[bytes], str], data: bytes) -> tuple[str, str, float]:
+def measured(
+    attempt: Callable[[bytes], str], data: bytes, limit_s: float
+) -> tuple[str, str, float]:
     """The same as `judged`; what takes long is run again, and related to this machine's speed."""
     outcome, problem, seconds = judged(attempt, data)
     for _ in range(2):
-        if not problem and seconds > SECONDS:
+        if not problem and seconds > limit_s:
             seconds = min(seconds, judged(attempt, data)[2] / slowness())
     return outcome, problem, seconds
 
@@ -166,8 +168,11 @@ def _peak() -> int:
 class Fuzzer:
     """Gives jobs to children and gathers what they say."""
 
-    def __init__(self, target: str, seed: int, folder: Path, silence: float = SILENCE) -> None:
-        self.target, self.seed, self.folder, self.silence = target, seed, folder, silence
+    def __init__(
+        self, target: str, seed: int, folder: Path, silence: float, limit_s: float
+    ) -> None:
+        self.target, self.seed, self.folder = target, seed, folder
+        self.silence, self.limit_s = silence, limit_s
         self.tally = Tally()
         self._lock = threading.Lock()
 
@@ -194,6 +199,7 @@ class Fuzzer:
     def _batch(self, job: Job) -> int:
         """Run a job in a child; gives the number of the case to go on with."""
         arguments = ["--child", self.target, str(self.seed), job.kind, str(job.start), str(job.end)]
+        arguments += ["--seconds", str(self.limit_s)]
         environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
         number = job.start
@@ -283,13 +289,13 @@ def counted(tally: Tally) -> str:
     return table(("mutated", "model", *columns), rows, numbers=range(2, 6))
 
 
-def replay(path: Path, target: str) -> int:
+def replay(path: Path, target: str, limit_s: float) -> int:
     """Run one saved case in this process, without limits."""
     attempt = found(target)
     attempt(seeds()[0][1])
-    outcome, problem, seconds = measured(attempt, path.read_bytes())
+    outcome, problem, seconds = measured(attempt, path.read_bytes(), limit_s)
     print(f"{path.name}: {outcome} in {seconds:.2f} s\n{problem}".rstrip())
-    return int(bool(problem) or seconds > SECONDS)
+    return int(bool(problem) or seconds > limit_s)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -301,28 +307,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--folder", type=Path, default=FOUND, help="where findings are saved")
     parser.add_argument("--silence", type=float, default=SILENCE, help="seconds for one answer")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="of CPU time for a case")
     parser.add_argument("--target", default="fuzz:whole_compiler", help="module:function")
     parser.add_argument("--replay", type=Path, help="a saved finding, to be run alone")
     parser.add_argument("--child", nargs=5, metavar="…", help=argparse.SUPPRESS)
     given: Any = parser.parse_args(arguments)
     if given.child:
         target, seed, kind, start, end = given.child
-        child(target, int(seed), Job(kind, int(start), int(end)))
+        child(target, int(seed), Job(kind, int(start), int(end)), given.seconds)
         return 0
     if given.replay:
-        return replay(given.replay, given.target)
+        return replay(given.replay, given.target, given.seconds)
     seed = secrets.randbelow(10**6) if given.seed is None else given.seed
     print(f"seed {seed}, {given.processes} processes", flush=True)
     start_time = time.perf_counter()
     jobs = jobs_of({"structure": given.structure, "bytes": given.bytes})
-    tally = Fuzzer(given.target, seed, given.folder, given.silence).run(jobs, given.processes)
+    fuzzer = Fuzzer(given.target, seed, given.folder, given.silence, given.seconds)
+    tally = fuzzer.run(jobs, given.processes)
     seconds = time.perf_counter() - start_time
     total = sum(outcomes.total() for outcomes in tally.outcomes.values())
     print(counted(tally))
     print(
         f"{total:,} cases in {seconds:.0f} s: {total / seconds:.0f} a second; the slowest took "
-        f"{tally.slowest:.2f} s of {SECONDS:g}, memory grew by {tally.memory / 2**20:.0f} MiB of "
-        f"{MEMORY / 2**20:.0f}"
+        f"{tally.slowest:.2f} s of {given.seconds:g}, memory grew by "
+        f"{tally.memory / 2**20:.0f} MiB of {MEMORY / 2**20:.0f}"
     )
     for path in tally.findings:
         print(f"again: python scripts/fuzz.py --replay {path}")

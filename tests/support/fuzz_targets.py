@@ -31,8 +31,8 @@ def waits(data: bytes) -> str:
 
 
 def works(data: bytes) -> str:
-    """More than a second of work, on each machine."""
-    end = time.process_time() + (1.8 * slowness() if data not in WHOLE else 0)
+    """Nearly twice a tenth of a second of work, on each machine."""
+    end = time.process_time() + (0.18 * slowness() if data not in WHOLE else 0)
     while time.process_time() < end:
         pass
     return "accepted"

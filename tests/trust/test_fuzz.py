@@ -36,7 +36,11 @@ def test_no_damaged_model_crashes_hangs_or_raises_what_is_not_ours(
 def test_a_fault_is_found_saved_and_can_be_replayed(
     fault: str, words: str, again: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    target = ["--target", f"fuzz_targets:{fault}"]
+    target = [
+        "--target",
+        f"fuzz_targets:{fault}",
+        *(["--seconds", "0.1"] if fault == "works" else []),
+    ]
     arguments = ["--bytes", "0", "--structure", "2", "--seed", "5", "--folder", str(tmp_path)]
     silence = ["--silence", "2" if fault == "waits" else "60"]
     assert fuzz.main([*arguments, *target, *silence]) == 1
