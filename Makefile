@@ -2,9 +2,10 @@
 PYTHON ?= python3
 IN_VENV := .venv/bin/python -m
 # One more than there are cores: browsers and kernels are waited for. Neighbours share a browser or a server.
-# PyTorch computes on one thread in each: those of several would wait for each other, busily.
+# PyTorch computes on one thread in each: those of several would wait for each other, busily. Where a test asks for
+# more, as a recipe of training does, they sleep meanwhile: on busy cores it took twenty times as long.
 WORKERS := -n 3 --dist worksteal
-PYTEST := OMP_NUM_THREADS=1 .venv/bin/python -m pytest $(WORKERS)
+PYTEST := OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive .venv/bin/python -m pytest $(WORKERS)
 # the files that `make test-all` takes a part of
 SWEPT = $(shell grep -rlE --include='test_*.py' 'ONE_RENDERER|mark\.sweep|swept_|"--sweep"' tests)
 NPM := PATH="$(CURDIR)/.venv/bin:$$PATH" npm --prefix js run --silent
