@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 import nbglcnn
+import train_fashion_generator
 from equal import assert_all_equal
 from fashion_autoencoder import load_autoencoder, load_images
 from fashion_generator import LATENT, WEIGHTS, FashionGenerator, latents, load
@@ -72,8 +73,9 @@ def test_its_layers_are_worth_bending_and_run_as_in_pytorch() -> None:
 
 
 @pytest.fixture
-def torch_settings():
+def torch_settings(monkeypatch: pytest.MonkeyPatch):
     """Training sets torch up for itself; other tests get back what they had."""
+    monkeypatch.setattr(train_fashion_generator, "SETTLING", 256)  # they took half of the time
     threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     with torch.random.fork_rng():
         yield
