@@ -35,7 +35,7 @@ from lab import Lab, running_lab
 from legible import WIDTHS
 from nbglcnn import Plan
 from page import GlPage
-from views_page import Views
+from views_page import Views, reset
 
 BACKENDS = tuple(RENDERERS)
 Arrays = tuple[np.ndarray, ...]
@@ -275,8 +275,11 @@ def site() -> Iterator[tuple[str, dict[str, bytes]]]:
 
 @pytest.fixture(scope="module")
 def idle_pages(browser: Callable[[str], Browser]) -> dict[str, list[Page]]:
-    """Empty pages that a module's tests left, by renderer: a new page takes as long as its test."""
-    return {backend: [] for backend in BACKENDS}
+    """Empty pages that a module's tests left, by renderer: a new page takes as long as its test.
+
+    Those of "views" have the views' script, a graphics device and the last network's shaders.
+    """
+    return {kind: [] for kind in (*BACKENDS, "views")}
 
 
 @pytest.fixture
@@ -295,13 +298,17 @@ def gl_page(
     """gl_page("llvmpipe"): an empty page beside the bundles (/static/runtime.js, widget.js).
 
     Any error in the console fails the test at its end, but for those that match `allow`. The
-    document is new, the page may be one that the test before had: a test that changes what outlives
-    a document (the clock, the media, an init script) uses the fixture `own_page`.
+    document is new, or with `views` perhaps one whose views were put back; the page may be one that
+    the test before had: a test that changes what outlives a document (the clock, the media, an init
+    script) uses the fixture `own_page`.
     """
     errors: list[str] = []
-    taken: list[tuple[str, Page, Callable[[ConsoleMessage], None], Callable[[Error], None]]] = []
+    taken: list[tuple[str, Page, bool, Callable[[ConsoleMessage], None], Callable[[Error], None]]]
+    taken = []
 
-    def open_page(backend: str, *, allow: str = "(?!)", path: str = "/") -> Page:
+    def open_page(
+        backend: str, *, allow: str = "(?!)", path: str = "/", views: bool = False
+    ) -> Page:
         def on_console(message: ConsoleMessage) -> None:
             # Chromium reports a wrong WebGL call as a mere warning.
             wrong = message.type == "error" or re.search("INVALID_|GL_OUT_OF", message.text)
@@ -315,9 +322,9 @@ def gl_page(
         if "own_page" in request.fixturenames:
             page = new_page(backend)
         else:
-            idle = idle_pages[backend]
+            idle = (views and idle_pages["views"]) or idle_pages[backend]
             page = idle.pop() if idle else browser(backend).new_context().new_page()
-            taken.append((backend, page, on_console, on_page_error))
+            taken.append((backend, page, views, on_console, on_page_error))
             if page.viewport_size != VIEWPORT:
                 page.set_viewport_size(VIEWPORT)
         page.on("console", on_console)
@@ -327,15 +334,17 @@ def gl_page(
         return page
 
     yield open_page
-    for backend, page, on_console, on_page_error in taken:
+    for backend, page, views, on_console, on_page_error in taken:
         try:
-            page.goto(site[0] + "/")
+            kept = views and page.url == site[0] + "/" and not reset(page)
+            if not kept:
+                page.goto(site[0] + "/")
         except Error:  # it was closed, or hangs
             page.context.close()
             continue
         page.remove_listener("console", on_console)
         page.remove_listener("pageerror", on_page_error)
-        idle_pages[backend].append(page)
+        idle_pages["views" if kept else backend].append(page)
     assert not errors, f"the page's console has {errors}"
 
 
@@ -385,7 +394,7 @@ def show(gl_page: Callable[..., Page], site: tuple[str, dict[str, bytes]]) -> Ca
     """
 
     def open_views(plan: Plan, *inputs: np.ndarray, width: int = 1200) -> Views:
-        page = gl_page("llvmpipe")
+        page = gl_page("llvmpipe", views=True)
         page.set_viewport_size({"width": width, "height": 1000})
         return Views(page, site[1], plan, *inputs)
 

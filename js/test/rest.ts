@@ -52,3 +52,13 @@ export async function rest(done: () => number | null): Promise<void> {
     before = now;
   }
 }
+
+/** Whether what was about to come has come, a second later at the latest. */
+export async function over(): Promise<boolean> {
+  const late = performance.now() + 1000;
+  while ([...pending.values()].some((under) => under.size > 0)) {
+    if (performance.now() > late) return false;
+    await new Promise(frame);
+  }
+  return true;
+}

@@ -27,6 +27,7 @@ SETTLED = f"""() => {{
 # The page's script, for `bundled`; setting signals of the state.
 VIEWS = ("test/views.ts", "--format=iife", "--loader:.css=text")
 SET = "a => { for (const [k, v] of Object.entries(a)) views.state[k].value = v; }"
+RESET = "async () => ({ left: await (globalThis.views?.reset() ?? ['no views']) })"
 # A comparison with the framework's own values, but for its layers.
 PARITY = {
     "layers": [], "reference": "PyTorch", "sampled": False, "flawed": [], "note": "", "beyond": "",
@@ -40,13 +41,14 @@ CLIPPED = """() => [...document.querySelectorAll('.nbglcnn, .nbglcnn *')].filter
 
 
 class Views:
-    """A page that shows one network."""
+    """A page that shows one network: a new document, or one that `reset` has put back."""
 
     def __init__(self, page: Page, files: dict[str, bytes], plan: Plan, *inputs: np.ndarray):
-        self.page = page
-        page.set_content(EMPTY)
-        files["/views.js"] = bundled(*VIEWS)
-        page.add_script_tag(url="/views.js")  # as content it would be copied through Playwright
+        self.page, self.files = page, files
+        if not page.evaluate("() => 'views' in globalThis"):
+            page.set_content(EMPTY)
+            files["/views.js"] = bundled(*VIEWS)
+            page.add_script_tag(url="/views.js")  # as content it would be copied through Playwright
         page.evaluate("() => { globalThis.dispose = views.show(); }")
         files["/views.plan"] = plan.to_bytes()
         page.evaluate("a => views.open(...a)", ["/views.plan", [encode(x) for x in inputs]])
@@ -81,6 +83,13 @@ class Views:
         tip = self.page.locator(".nbg-tip")
         expect(tip).not_to_contain_text("…")
         return tip.inner_text()
+
+
+def reset(page: Page) -> list[str]:
+    """Put the page of a Views back for the next one; gives what is not as in a new document."""
+    left = page.wait_for_function(RESET)  # unlike `evaluate` it ends where the page hangs
+    page.mouse.move(-1, -1)  # what is below it has the look of what is pointed at
+    return list(left.json_value()["left"])
 
 
 def pixels(canvas: Locator) -> np.ndarray:

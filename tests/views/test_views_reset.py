@@ -1,0 +1,261 @@
+"""Views that were put back for the next test: they are, show and compute what new ones do."""
+
+import difflib
+import io
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from playwright.sync_api import Page, expect
+from torch import nn
+
+import nbglcnn
+from latent_page import workbench
+from page import encode
+from sourced import Sourced
+from trained_autoencoder import autoencoder
+from views_page import MAPS, Views, reset
+
+Show = Callable[..., Views]
+Site = tuple[str, dict[str, bytes]]
+
+# But for times, for counts of what was asked, and for the status line, which tells of building
+# shaders.
+STANDS = """() => {
+  const kept = (key, value) =>
+    value instanceof Map || value instanceof Set ? [...value]
+    : value instanceof Node ? value.nodeName
+    : typeof value === 'function' || ArrayBuffer.isView(value) ? String(value) : value;
+  const whole = document.documentElement.cloneNode(true);
+  for (const one of whole.querySelectorAll('.nbg-status')) one.remove();
+  const page = [...whole.querySelectorAll('*')].map((one) => [one.tagName,
+    ...[...one.attributes].map(({ name, value }) => `${name}=${value}`).sort(),
+    [...one.childNodes].filter((node) => node.nodeType === Node.TEXT_NODE).map(({ data }) => data),
+  ].join(' ').replace(/[0-9.]+ ms/g, ''));
+  const state = Object.entries(views.state)
+    .filter(([name]) => !['session', 'run', 'capabilities'].includes(name))
+    .map(([name, one]) => [name, JSON.stringify('value' in one ? one.value : one, kept)]);
+  let heard = 0;
+  const hear = () => heard++;
+  addEventListener('keydown', hear);
+  document.body.dispatchEvent(new KeyboardEvent('keydown', { key: 'F13', bubbles: true }));
+  removeEventListener('keydown', hear);
+  const calls = { ...views.calls, drawn: [...new Set(views.calls.drawn)].sort(),
+    batches: 0, asked: 0, answered: 0 };
+  return {
+    state: Object.fromEntries(state),
+    passes: views.state.run.value.passes,
+    calls, heard,
+    alive: views.alive(),
+    page,
+    focus: document.activeElement.outerHTML.slice(0, 40),
+    hovered: [...document.querySelectorAll('body :hover')].map((one) => one.tagName),
+    scrolled: [scrollX, scrollY],
+    selected: String(getSelection()),
+    names: Object.getOwnPropertyNames(globalThis).sort(),
+    native: [fetch, stop, document.createComment, HTMLCanvasElement.prototype.toBlob, Math.cbrt,
+      navigator.clipboard.writeText, MediaRecorder, Element.prototype.requestFullscreen,
+    ].map(String),
+    fed: views.fed,
+    arrays: views.arrays.size,
+  };
+}"""
+READ = "async (key) => Array.from(await views.state.session.value.read(key))"
+# The most by which a few pixels of round corners differ when Chromium draws them once more.
+SMOOTHED = 16
+KEYS = ("encoder.2", "decoder.3", "output")
+
+
+def stands(views: Views) -> dict[str, Any]:
+    """What the page shows, has and computes."""
+    page = views.page
+    page.wait_for_function("() => document.fonts.status === 'loaded'")
+    views.quiet()
+    page.add_style_tag(content=".nbg-status { visibility: hidden }")  # it tells milliseconds
+    picture = page.screenshot()
+    page.evaluate("() => document.head.lastElementChild.remove()")
+    return {
+        **page.evaluate(STANDS),
+        "values": {key: page.evaluate(READ, key) for key in KEYS},
+        "picture": picture,
+    }
+
+
+def looks_at_a_layer(views: Views) -> None:
+    views.open_layer("encoder.2", 3)
+    views.set(section="explain", pixel={"height": 14, "width": 14, "y": 2, "x": 3}, example=2)
+    views.quiet()
+
+
+def looks_at_the_graph(views: Views) -> None:
+    views.set(tab="network", form="graph")
+    views.quiet()
+    views.page.locator(".nbg-content").hover()
+    views.page.mouse.wheel(0, 300)
+    views.set(tab="profile")
+    views.quiet()
+
+
+def bends(views: Views) -> None:
+    bend = {
+        "layer": "encoder.5", "name": "add", "transform": "add", "parameters": [2.0],
+        "channels": [3], "mix": 1, "enabled": True, "source": "", "names": [], "array": "",
+        "frozen": False, "skips": False,
+    }  # fmt: skip
+    before = views.page.evaluate(READ, "output")
+    views.set(edited={"edits": [bend], "weights": 0})
+    views.quiet()
+    assert views.page.evaluate(READ, "output") != before
+
+
+def feeds(views: Views) -> None:
+    views.page.evaluate("a => views.feed(...a)", ["x", encode(np.ones((3, 1, 28, 28)))])
+    sourced = Sourced(views, autoencoder()[0])
+    sourced.set("noise")
+    sourced.wait(1)
+    sourced.open()
+    views.quiet()
+
+
+def moves_a_latent(views: Views) -> None:
+    workbench(lambda *_given, **_options: views)
+    views.page.locator(".nbg-latent-ring").focus()
+    views.page.keyboard.press("ArrowRight")
+    views.quiet()
+
+
+def points(views: Views) -> None:
+    views.point(views.page.locator(MAPS).nth(1), 0.3, 0.4)
+    views.page.mouse.down()
+    views.page.mouse.up()
+    views.page.mouse.move(300, 200)
+
+
+def presses_keys(views: Views) -> None:
+    page = views.page
+    page.locator("[role=tab]").first.focus()
+    page.keyboard.press("?")
+    page.keyboard.press("p")
+    expect(page.locator(".nbg-present")).to_have_attribute("aria-pressed", "true")
+    page.keyboard.press("Tab")
+    views.quiet()
+
+
+def scrolls(views: Views) -> None:
+    views.page.set_viewport_size({"width": 420, "height": 300})
+    views.page.mouse.wheel(0, 200)
+    views.page.wait_for_function("() => scrollY > 0")
+    views.page.evaluate("() => getSelection().selectAllChildren(document.body)")
+
+
+def changes_the_document(views: Views) -> None:
+    page = views.page
+    page.evaluate("""() => {
+      document.body.dataset.jpThemeLight = 'false';
+      document.body.style.zoom = 2;
+      document.documentElement.lang = 'la';
+      globalThis.mine = 1;
+      views.mine = 2;
+      localStorage.setItem('mine', '3');
+      document.addEventListener('keydown', (event) => event.stopImmediatePropagation(), true);
+      addEventListener('resize', () => { throw new Error('of another test'); });
+      globalThis.second = views.show();
+      globalThis.stop = globalThis.fetch = document.createComment = () => null;
+      HTMLCanvasElement.prototype.toBlob = () => null;
+      navigator.clipboard.writeText = () => Promise.reject();
+      Math.cbrt = () => 0;
+      delete globalThis.MediaRecorder;
+      delete Element.prototype.requestFullscreen;
+    }""")
+    page.evaluate("""() => {
+      const style = document.head.appendChild(document.querySelector('style').cloneNode());
+      style.textContent = '.nbg-tabs { display: none }';
+    }""")
+
+
+DISTURBED = (
+    looks_at_a_layer,
+    looks_at_the_graph,
+    bends,
+    feeds,
+    moves_a_latent,
+    points,
+    presses_keys,
+    scrolls,
+    changes_the_document,
+)
+
+
+def different(new: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
+    """What is not the same, as it was and is; of the page the elements."""
+    changed: dict[str, Any] = {
+        name: (new[name], found[name]) for name in new if found[name] != new[name]
+    }
+    if "page" in changed:
+        changed["page"] = list(difflib.unified_diff(*changed["page"], n=0, lineterm=""))
+    if "picture" in changed:
+        before, after = (np.asarray(Image.open(io.BytesIO(one)), int) for one in changed["picture"])
+        most = np.abs(after - before).max() if before.shape == after.shape else 255
+        if most <= SMOOTHED:
+            del changed["picture"]
+        else:
+            changed["picture"] = most
+    return changed
+
+
+def opened(page: Page, site: Site) -> Views:
+    plan, images, _ = autoencoder()
+    page.set_viewport_size({"width": 1200, "height": 1000})
+    return Views(page, site[1], plan, images)
+
+
+@pytest.mark.parametrize("disturb", DISTURBED, ids=lambda one: one.__name__)
+def test_after_whatever_a_test_did_the_page_stands_as_in_a_new_document(
+    gl_page: Callable[..., Page], site: Site, disturb: Callable[[Views], None]
+) -> None:
+    views = opened(gl_page("llvmpipe"), site)
+    new = stands(views)
+    disturb(views)
+    assert reset(views.page) == []
+    found = stands(opened(views.page, site))
+    assert different(new, found) == {}
+
+
+def test_the_page_of_another_network_is_as_good(gl_page: Callable[..., Page], site: Site) -> None:
+    page = gl_page("llvmpipe")
+    x = np.zeros((1, 2, 9, 7), np.float32)
+    plan = nbglcnn.compile(nn.Conv2d(2, 3, 3).eval(), torch.from_numpy(x))
+    Views(page, site[1], plan, x)
+    assert reset(page) == []
+    found = stands(opened(page, site))
+    page.goto(site[0] + "/")
+    new = stands(opened(page, site))
+    assert different(new, found) == {}
+
+
+LEFT = {
+    "() => { Object.defineProperty(globalThis, 'mine', { value: 1 }); }": "[object Window]",
+    "() => { location.hash = 'mine'; }": "the address",
+    "() => { const wait = () => setTimeout(wait, 100); wait(); }": "a timer",
+}
+
+
+@pytest.mark.parametrize(("done", "left"), LEFT.items())
+def test_what_cannot_be_put_back_is_found(show: Show, done: str, left: str) -> None:
+    plan, images, _ = autoencoder()
+    page = show(plan, images).page
+    page.evaluate(done)
+    assert reset(page) == [left]
+
+
+def test_a_page_without_its_graphics_is_not_used_again(
+    gl_page: Callable[..., Page], site: Site
+) -> None:
+    views = opened(gl_page("llvmpipe", allow="CONTEXT_LOST_WEBGL|context lost"), site)
+    views.page.evaluate(
+        "() => views.graphics().gl.getExtension('WEBGL_lose_context').loseContext()"
+    )
+    assert reset(views.page) == ["a lost context"]
