@@ -192,13 +192,13 @@ def _loading(found: dict[str, Any]) -> str:
              for count, s in found["growth"].items()]  # fmt: skip
     return (
         "## From a model to a Plan\n"
-        "Seconds of `nbglcnn.compile(model, x)` on the processor, with every shader and all weights "
-        "packed, beside torchvista, which draws the graph of the same calls, TorchLens, which keeps "
-        "their values, and one forward, in turns in one process (medians of 5). A fresh process has "
-        "imported PyTorch and nbglcnn. Behind a stroke is what it may be. What takes the rest: "
-        "of densenet121 a third is recording its 430 operators and 1,000 calls of modules, a third "
-        "running it twice more (once as it is, once for another batch size), a fifth the Plan; of "
-        "vit_b_16 the Plan packs and hashes 350 MB of weights."
+        "Seconds of `nbglcnn.compile(model, x)` on the processor, with every shader and all "
+        "weights packed, beside torchvista, which draws the graph of the same calls, TorchLens, "
+        "which keeps their values, and one forward, in turns in one process (medians of 5). A "
+        "fresh process has imported PyTorch and nbglcnn. Behind a stroke is what it may be. What "
+        "takes the rest: of densenet121 a third is recording its 430 operators and 1,000 calls of "
+        "modules, a third running it twice more (once as it is, once for another batch size), a "
+        "fifth the Plan; of vit_b_16 the Plan packs and hashes 350 MB of weights."
         "\n\n" + _table(heads, rows) + "\n\n"
         "It grows with the number of calls, here of convolutions, norms and ReLUs in a row.\n\n"
         + _table(["calls", "s", "ms a call"], calls)

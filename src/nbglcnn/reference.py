@@ -335,7 +335,7 @@ def _seen(
         # The Graph may have got other weights since (with_parameters).
         data = graph.values[value].data
         assert data is not None
-        np.copyto(state[name].numpy(), data)
+        np.copyto(state[name].detach().numpy(), data)
     unseen = behind_of(graph, between_modules(graph, bends)) if bends else set[str]()
     kept = _needed(graph, names, unseen)
     tensors = [torch.from_numpy(np.array(a)) for a in arrays]

@@ -12,3 +12,25 @@ class Asserted(nn.Module):
         assert not torch.isnan(x).any()
         assert x.abs().min() >= 0 and (x.mean() < 200)
         return x * 2
+
+
+def catches(_: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    try:
+        assert x.min() > 0
+    except AssertionError:
+        return x * 3
+    return x
+
+
+def catches_of_weight(m: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    try:
+        assert m.k > 0
+    except AssertionError:
+        return x * 3
+    return x
+
+
+def demands(_: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    assert x.min() > 0, f"{x.min()} is too small"
+    assert not (x > 1e6).any()
+    return x * 2

@@ -34,6 +34,7 @@ __all__ = [
     "alone",
     "arrays_for",
     "arrays_of",
+    "as_loaded",
     "bare",
     "behind",
     "check_gradients",
@@ -147,6 +148,16 @@ def _load(
     from nbglcnn.load.onnx.model import load_onnx
 
     return load_onnx(checked_model(model), x)
+
+
+def as_loaded(model: Any, state_dict: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The numbers that a state_dict gives a model, which may have code of its own to load it."""
+    model = bare(model)
+    if not is_module(model):
+        return state_dict
+    from nbglcnn.load.torch.state import as_loaded
+
+    return as_loaded(model, state_dict)
 
 
 def checked_model(model: Any) -> Any:

@@ -99,9 +99,12 @@ class Examples:
         state, shape = self._states.get(value), self._graph.shape(value)
         if shape[:1] != (self._batch,) or isinstance(state, Mixed) or value in self._counting:
             return False
-        if self._shown.get(value) == "elsewhere":
+        shown = self._shown.get(value)
+        if shown in ("elsewhere", "across"):
             return False
         if state is None:
+            if self._batch == 1 and self._shown:  # it ran with more examples: it has more of those
+                return shown == "apart"
             data = self._graph.constant(value)
             return self._batch == 1 or (data is not None and _repeats(data, self._first))
         return state == self._first or state.axis == NOWHERE

@@ -72,7 +72,7 @@ def compare(
     if given is None and not isinstance(b, Viewer):
         given = left.arrays
     if isinstance(b, Mapping):
-        changed = load.with_parameters(left.graph, b)
+        changed = load.with_parameters(left.graph, load.as_loaded(left.model, b))
         right = Side(left.model, changed, load.arrays_for(changed, given))
     else:
         right = _side(b, given, strict, left if a is b else None)

@@ -163,6 +163,7 @@ class Network(Cut, Training, Following):
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> list[Patch]:
         """Take other weights; the patches where these are all that has changed, else none."""
         state_dict = load.unwrapped_names(state_dict, self.graph.parameters)
+        state_dict = load.as_loaded(self.model, state_dict)
         graph = load.with_parameters(self.graph, state_dict)
         if self.trained is not None:
             own = load.parameters_of(graph)

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from nbglcnn.errors import NbglcnnError
+from nbglcnn.errors import NbglcnnError, UnsupportedModel
 from nbglcnn.graph import Array, Graph
 from nbglcnn.load.arguments import Arguments
 from nbglcnn.load.torch.calls import called
@@ -31,10 +31,15 @@ def pieces(
     or of those behind one that fails.
     """
     import torch
+    from torch.nn.parameter import is_lazy
 
+    inner = unwrapped(model)
+    hidden = any(isinstance(one, torch.jit.ScriptModule) for one in inner.modules())
+    if hidden or any(map(is_lazy, (*inner.parameters(), *inner.buffers()))):
+        return []
     try:
-        twin, _ = detached_copy(unwrapped(model))
-    except Exception:  # of a lazy module PyTorch has words of its own
+        twin, _ = detached_copy(inner)
+    except UnsupportedModel:  # it cannot be copied
         return []
     calls: dict[str, tuple[torch.nn.Module, tuple[torch.Tensor, ...]]] = {}
     handles = []

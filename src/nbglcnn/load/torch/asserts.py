@@ -1,7 +1,6 @@
-"""`assert x.min() >= 0` in a model's forward, which has no numbers to look at while it is recorded.
+"""`assert x.min() >= 0` in a model's forward: the network is that of the inputs which hold it, too.
 
-The example input has passed it in the run before. So it holds, and the network is the same for all
-inputs that hold it, too. What torch.distributions validates is asserted in the same way.
+What torch.distributions validates is asserted in the same way.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ from types import CodeType, FrameType
 VALIDATING = ("constraints.py", "distribution.py")  # of torch.distributions
 
 
-def asserted() -> bool | None:
-    """What an assert that is under way wants of the tensor it asks for True or False; or None."""
+def asserted() -> bool:
+    """Whether an assert is under way, of the tensor that it asks for True or False."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and _of_torch(frame.f_code.co_filename):
         if _validates(frame.f_code.co_filename):
             return True
         frame = frame.f_back
-    return frame and _wanted(frame.f_code, frame.f_lasti)
+    return frame is not None and _in_assert(frame.f_code, frame.f_lasti)
 
 
 @cache
@@ -41,32 +40,16 @@ def _validates(file: str) -> bool:
 
 
 @cache
-def _wanted(code: CodeType, instruction: int) -> bool | None:
+def _in_assert(code: CodeType, instruction: int) -> bool:
     line, last, column, end = list(code.co_positions())[instruction // 2]
     if line is None or last is None or column is None or end is None:
-        return None
+        return False
     at = (line, column), (last, end)
-    for node in ast.walk(_tree(code.co_filename)):
-        if not isinstance(node, ast.Assert):
-            continue
-        if at[0] == (node.lineno, node.col_offset):  # the jump of a test as a whole
-            return _of_whole(node.test)
-        if _holds(node.test, at):
-            around = [n for n in ast.walk(node.test) if _holds(n, at)]
-            return sum(_is_not(n) for n in around) % 2 == 0
-    return None
-
-
-def _of_whole(test: ast.expr) -> bool | None:
-    """What a test wants that asks one tensor; of a `not (a or b)` one can't tell which is asked."""
-    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        inner = _of_whole(test.operand)
-        return None if inner is None else not inner
-    return None if isinstance(test, ast.BoolOp) else True
-
-
-def _is_not(node: ast.AST) -> bool:
-    return isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
+    return any(
+        isinstance(node, ast.Assert)
+        and (at[0] == (node.lineno, node.col_offset) or _holds(node.test, at))
+        for node in ast.walk(_tree(code.co_filename))
+    )
 
 
 @cache

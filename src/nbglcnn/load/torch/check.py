@@ -37,6 +37,11 @@ def check_module(model: torch.nn.Module) -> None:
     import torch
     from torch.nn.parameter import is_lazy
 
+    if not str(type(model).__call__.__module__).startswith("torch."):
+        raise UnsupportedModel(
+            f"{type(model).__name__} has a __call__ of its own, past which its forward is hooked; "
+            "move what it does into forward"
+        )
     for path, module in model.named_modules():
         made = type(module)
         if isinstance(module, torch.jit.ScriptModule):
@@ -204,7 +209,7 @@ def detached_copy(
         # torch's own copy of a Parameter shares no memory with the copies of its views.
         if type(parameter) is torch.nn.Parameter:
             numbers = copy.deepcopy(parameter.detach(), memo)
-            memo[id(parameter)] = torch.nn.Parameter(numbers, requires_grad=False)
+            memo[id(parameter)] = torch.nn.Parameter(numbers, parameter.requires_grad)
     for module in model.modules():
         for value in vars(module).values():
             # A plain attribute that is a result (weight_norm's weight) refuses to be deep-copied.
@@ -219,7 +224,7 @@ def detached_copy(
             "does it hold a file, a generator or a result that needs a gradient?"
         ) from error
     remember(twin, model)
-    twin.eval().requires_grad_(False)
+    twin.eval()
     notes = []
     other = {t.dtype for t in (*twin.parameters(), *twin.buffers()) if t.is_floating_point()}
     other.discard(torch.float32)
@@ -239,7 +244,7 @@ def _shared_with(beside: torch.nn.Module, model: torch.nn.Module) -> dict[int, A
     for name, parameter in model.named_parameters():
         if name in parameters and type(parameter) is torch.nn.Parameter:
             numbers = parameters[name].detach()
-            found[id(parameter)] = torch.nn.Parameter(numbers, requires_grad=False)
+            found[id(parameter)] = torch.nn.Parameter(numbers, parameter.requires_grad)
     for name, buffer in model.named_buffers():
         if name in buffers and type(buffer) is torch.Tensor:
             found[id(buffer)] = buffers[name].detach()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Any
 
 from nbglcnn.errors import UnsupportedModel, UnsupportedOperator
@@ -39,6 +39,10 @@ from nbglcnn.load.torch.unpool import unpool_by_windows
 
 if TYPE_CHECKING:
     import torch
+
+
+# Records a run on other inputs, and with other weights if that is True.
+Again = Callable[[tuple["torch.Tensor", ...], bool], "Recorded"]
 
 
 @dataclass(frozen=True)
@@ -185,7 +189,7 @@ def record(
 def export(
     recorded: Recorded,
     tensors: Sequence[torch.Tensor],
-    again: Callable[[tuple[torch.Tensor, ...]], Recorded],
+    again: Again,
 ) -> Exported:
     """A run on these inputs as ONNX's operators; `again` records one on others.
 
@@ -195,8 +199,7 @@ def export(
     import torch
 
     program = recorded.program
-    if recorded.recorder.constants:
-        _check_constants(recorded.recorder, tensors, again)
+    _check_again(recorded, tensors, again)
     with unwound(), torch.no_grad():
         without_idle_names(program, recorded.root)
         if has_masks(program):
@@ -258,33 +261,84 @@ def _take_apart(program: Program) -> None:
         graph.erase_node(node)
 
 
-def _check_constants(
-    recorder: Recorder,
-    tensors: Sequence[torch.Tensor],
-    again: Callable[[tuple[torch.Tensor, ...]], Recorded],
-) -> None:
-    """UnsupportedModel where a constant that forward makes is another one for other inputs.
+def _check_again(recorded: Recorded, tensors: Sequence[torch.Tensor], again: Again) -> None:
+    """UnsupportedModel where other inputs make it another network; notes weights that do.
 
-    torch.FloatTensor([t]) reads t past all operators. So the model is recorded with other numbers.
+    torch.FloatTensor([t]) reads t past all operators, and a text of a number may decide something.
+    So the model is recorded with other numbers, if it does such things.
     """
+    recorder = recorded.recorder
+    others = [_other_numbers] if recorder.constants or recorder.told else []
+    for change in [*others, *([_negated] if recorder.told else [])]:
+        if (second := _tried(again, tuple(map(change, tensors)), False)) is not None:
+            _refuse_another(recorded, second)
+    second = _tried(again, tuple(tensors), True) if recorder.made else None
+    if second is not None and _other_constant(recorder, second.recorder) is not None:
+        recorder.settings.update(recorded.program.names.values())
+
+
+def _tried(again: Again, inputs: tuple[torch.Tensor, ...], others: bool) -> Recorded | None:
+    try:
+        return again(inputs, others)
+    except Exception:  # it refuses these numbers
+        return None
+
+
+def _refuse_another(recorded: Recorded, second: Recorded) -> None:
+    """UnsupportedModel where a run on other inputs is another network."""
+    if (node := _other_constant(recorded.recorder, second.recorder)) is not None:
+        raise _reading(
+            next(iter(node.users), node),
+            "it reads the numbers of a tensor that depends on the input, as torch.FloatTensor([t]) "
+            "does of one in a list; write torch.stack([t, …]), or compute with the tensor itself",
+        )
+    if not recorded.recorder.told:
+        return
+    if (other := _first_other(recorded.program, second.program)) is not None:
+        raise _reading(
+            other,
+            "it depends on a text of the input's numbers, as str(x.mean()), or on an assert whose "
+            "error forward catches, so it has no fixed graph; compute with the tensor itself, as "
+            "x.mean().round(decimals=3), and choose with torch.where",
+        )
+
+
+def _other_constant(recorder: Recorder, other: Recorder) -> FxNode | None:
+    """The first constant that another run has other numbers for."""
     import torch
 
-    try:
-        second = again(tuple(map(_other_numbers, tensors)))
-    except Exception:  # it refuses these numbers
-        return
-    for (node, a), (_, b) in zip(recorder.constants, second.recorder.constants, strict=False):
+    for (node, a), (_, b) in zip(recorder.constants, other.constants, strict=False):
         same = a.shape == b.shape and a.dtype == b.dtype
-        if same and torch.allclose(a, b, rtol=0, atol=0, equal_nan=True):
-            continue
-        user = next(iter(node.users), node)
-        refusal = UnsupportedModel(
-            f"{module_of(user)}{line_of_node(user)}: it reads the numbers of a tensor that depends "
-            "on the input, as torch.FloatTensor([t]) does of one in a list; write "
-            "torch.stack([t, …]), or compute with the tensor itself"
-        )
-        refusal.module = path_of(user)
-        raise refusal
+        if not (same and torch.allclose(a, b, rtol=0, atol=0, equal_nan=True)):
+            return node
+    return None
+
+
+def _first_other(program: Program, other: Program) -> FxNode | None:
+    """The first call of an operator that another run has with other arguments, or has not."""
+    found = [_calls(one) for one in (program, other)]
+    for (node, call), (_, same) in zip_longest(*found, fillvalue=(program.graph.output_node(), "")):
+        if call != same:
+            return node
+    return None
+
+
+def _calls(program: Program) -> list[tuple[FxNode, str]]:
+    """Each call of an operator, as a text in which others are their places."""
+    from torch import fx
+
+    at = {node: number for number, node in enumerate(program.graph.nodes)}
+    return [
+        (node, f"{node.target} {fx.map_arg((node.args, node.kwargs), lambda one: at[one])}")
+        for node in program.graph.nodes
+        if node.op == "call_function"
+    ]
+
+
+def _reading(node: FxNode, words: str) -> UnsupportedModel:
+    refusal = UnsupportedModel(f"{module_of(node)}{line_of_node(node)}: {words}")
+    refusal.module = path_of(node)
+    return refusal
 
 
 def _other_numbers(tensor: torch.Tensor) -> torch.Tensor:
@@ -296,6 +350,10 @@ def _other_numbers(tensor: torch.Tensor) -> torch.Tensor:
         noise = torch.randn(tensor.shape, generator=random).to(tensor.dtype)
         return tensor / 2 + (size or 1.0) * noise
     return tensor.flip([*range(tensor.ndim)])
+
+
+def _negated(tensor: torch.Tensor) -> torch.Tensor:
+    return -tensor if tensor.is_floating_point() else tensor.flip([*range(tensor.ndim)])
 
 
 def _chain(error: BaseException) -> list[BaseException]:

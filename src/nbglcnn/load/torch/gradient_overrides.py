@@ -74,6 +74,7 @@ def refuse_overrides(
     _refuse_hooks(model, wrt)
     with one_at_a_time():
         twin, _ = detached_copy(model)
+        twin.requires_grad_(False)
         for name, one in twin.named_parameters(remove_duplicate=False):
             if name in wrt and one.is_floating_point():
                 one.requires_grad_()
@@ -186,6 +187,8 @@ def _override(
     result: Any,
 ) -> str:
     """How a call ends or changes the gradients of tracked tensors; "" where it doesn't."""
+    if func is torch.Tensor.item:
+        return "x.item()"
     if func is torch.Tensor.register_hook:
         return "register_hook(…)"
     if func is torch.Tensor.requires_grad_ or func == REQUIRES_GRAD.__set__:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -124,7 +124,13 @@ def _loaded(
         return record(twin, inputs, reasons, noise.count or 0, arguments)
 
     def exported(run: Recorded, made: Callable[[], torch.nn.Module]) -> Exported:
-        return export(run, tensors, lambda others: recorded(others, made()))
+        def again(inputs: tuple[torch.Tensor, ...], with_other_weights: bool) -> Recorded:
+            twin = made()
+            if with_other_weights:
+                disturb(twin, run.recorder.settings)
+            return recorded(inputs, twin)
+
+        return export(run, tensors, again)
 
     tensors = tuple(torch.from_numpy(np.array(a)) for a in own) + noise.tensors()
     twin, notes = detached_copy(model)
@@ -182,6 +188,12 @@ def _loaded(
             seen = run_hooked(
                 copy(), tensors, float32=True, cut=reasons, noise=noise.count, arguments=arguments
             )
+    if seen.again and not _near(recording, seen):
+        raise UnsupportedModel(
+            f"{type(model).__name__} gives other numbers while it is recorded than when it runs. "
+            "x.item() is a tensor then, with which forward may compute, but whose type it may not "
+            "ask for, and which it may not use as a key"
+        )
     if calls_in(root) != calls_in(seen.root):
         raise UnsupportedModel(
             f"{type(model).__name__} called other modules in a second run on the same input; "
@@ -189,7 +201,7 @@ def _loaded(
         )
     draft, captured, words = _draft(found, names, arrays)
     draft.notes += notes
-    draft.settings = recording.program.settings | read_by_numpy(model)
+    draft.settings = frozenset(recording.recorder.settings) | read_by_numpy(model)
     for value, array in zip(captured, seen.arrays, strict=True):
         draft.shapes[value] = array.shape
     try:
@@ -232,6 +244,27 @@ def _loaded(
     own_run = None if drop_hooks(recording.twin) else seen
     found_by_batch = dependences(graph, copy_of_batches, tensors, own_run, again)
     return replace(graph, dependences=found_by_batch)
+
+
+def _near(run: Recorded, seen: Seen) -> bool:
+    """Whether both gave the same but for rounding, which some operators enlarge.
+
+    Of linear algebra that folding computes the recorded run has no numbers.
+    """
+    targets = [node.target for node in run.program.graph.nodes]
+    if any(str(getattr(one, "namespace", "")).startswith("onnx") for one in targets):
+        return True
+    ours = [array for _, array in outputs_of(seen.root, seen.arrays)]
+    theirs = [numbers_of(tensor) for tensor in run.returned]
+    if [one.shape for one in ours] != [one.shape for one in theirs]:
+        return True  # other words say so
+    for a, b in zip(ours, theirs, strict=True):
+        if a.dtype.kind == "f" and a.size:
+            sizes = np.abs(a[np.isfinite(a)])
+            near = 0.01 * float(sizes.max()) if sizes.size else 0.0
+            if not np.allclose(a, b, rtol=0, atol=near, equal_nan=True):
+                return False
+    return True
 
 
 def _seen_again(
@@ -287,6 +320,18 @@ def _seen(
         twin, tensors, twice=first, cut=reasons, noise=noise.count, arguments=arguments
     )
     return seen, tensors
+
+
+def disturb(twin: torch.nn.Module, but: Container[str]) -> None:
+    """Give parameters and buffers other numbers, floats and `but` for some."""
+    import torch
+
+    random = torch.Generator().manual_seed(0)
+    for name, tensor in (*twin.named_parameters(), *twin.named_buffers()):
+        if name not in but and tensor.is_floating_point() and tensor.numel():
+            size = float(tensor.abs().nan_to_num(0, 0, 0).max()) or 1.0
+            with torch.no_grad():
+                tensor += size * torch.rand(tensor.shape, generator=random).to(tensor.dtype)
 
 
 def _look(

@@ -24,6 +24,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from nbglcnn.errors import UnsupportedModel, UnsupportedOperator
+from nbglcnn.load.torch.asserts import asserted
 from nbglcnn.load.torch.memory import FxNode, Memory
 from nbglcnn.load.torch.source import is_users
 
@@ -74,15 +75,13 @@ class Program:
     `names` are those of parameters and buffers, by placeholder: other tensors are constants. Each
     node has in `meta` its value without numbers (`val`), the open calls of modules
     (`nn_module_stack`), the lines of the user's code (`lines`: file and number), and the operator
-    that forward has called (`called`). `settings` are the names of parameters and buffers whose
-    numbers Python has read.
+    that forward has called (`called`).
     """
 
     graph: fx.Graph
     inputs: Sequence[FxNode]
     tensors: dict[FxNode, torch.Tensor]
     names: Mapping[FxNode, str]
-    settings: frozenset[str]
 
     @property
     def outputs(self) -> Sequence[FxNode]:
@@ -97,6 +96,9 @@ class Recorder:
 
     `modules` tells the open calls, `rule` how an operator is taken apart while it is recorded.
     `constants` are the tensors that were there, or came past all operators, with their numbers.
+    `settings` are the names of parameters and buffers whose numbers Python has read. `made` says
+    that some constants are no attributes of modules, `told` that Python made a text of the input's
+    numbers, or asserted something of them.
     """
 
     modules: Modules
@@ -113,6 +115,9 @@ class Recorder:
         self._memory = Memory(self._called, self._number)
         self.paused = False
         self.wrote = False
+        self.told = False
+        self.made = False
+        self._attributes: set[int] = set()
         self._first: FxNode | None = None  # placeholders stand before it
         self._within: list[Any] = []  # the operators that are taken apart now
         self._varying: list[FxNode] = []
@@ -147,6 +152,8 @@ class Recorder:
 
     def add_model(self, model: torch.nn.Module) -> None:
         """Parameters and buffers are known by these names."""
+        modules = list(model.modules())
+        self._attributes |= {id(one) for module in modules for one in vars(module).values()}
         for name, tensor in (
             *model.named_parameters(remove_duplicate=False),
             *model.named_buffers(remove_duplicate=False),
@@ -177,7 +184,7 @@ class Recorder:
             if not node.users and node not in self.names:
                 del tensors[node]
                 self.graph.erase_node(node)
-        return Program(self.graph, self.inputs, tensors, self.names, frozenset(self.settings))
+        return Program(self.graph, self.inputs, tensors, self.names)
 
     @contextmanager
     def recording(self) -> Iterator[None]:
@@ -230,6 +237,22 @@ class Recorder:
                 self.refused = ReadsInput(how)
                 raise self.refused
             self.settings |= node.meta["parameters"]
+
+    def tell(self, tensor: torch.Tensor) -> None:
+        """Python makes a text of a tensor's numbers, which may decide something or not."""
+        node = self.node(tensor)
+        if node.meta["varies"]:
+            self.told = True
+        else:
+            self.settings |= node.meta["parameters"]
+
+    def asserted(self, tensor: torch.Tensor) -> bool | None:
+        """What an assert reads that depends on the input's numbers, as it is now; else None."""
+        if not self.node(tensor).meta["varies"]:
+            return None
+        self.told = True
+        with unrecorded():
+            return bool(tensor)
 
     def call(self, mode: Any, function: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
         """Run an operator and record it."""
@@ -350,6 +373,7 @@ class Recorder:
         node = self._number(tensor)
         self._memory.add(tensor, node)
         self.constants.append((node, tensor.detach().clone()))
+        self.made = self.made or id(tensor) not in self._attributes
         return node
 
     def _number(self, tensor: torch.Tensor) -> FxNode:
@@ -388,8 +412,11 @@ class Recorder:
             "varies": _varies(function, tags, args, sources),
             "parameters": frozenset().union(*(one.meta["parameters"] for one in sources)),
         }
-        if torch.Tag.dynamic_output_shape in tags and node.meta["varies"]:
-            self._varying.append(node)
+        if torch.Tag.dynamic_output_shape in tags:
+            if node.meta["varies"]:
+                self._varying.append(node)
+            for one in _deciding(function, args, sources):
+                self.settings |= one.meta["parameters"]
         return node
 
 
@@ -447,12 +474,22 @@ class _Reads(TorchFunctionMode):
         elif name == "item" and isinstance(args[0], torch.Tensor) and args[0].numel() == 1:
             with torch._C.DisableTorchFunction():
                 if self._recorder.node(args[0]).meta["varies"]:
-                    return args[0].reshape(())
+                    item: Any = args[0].detach().reshape(())
+                    item.nbglcnn_is_item = True  # whose text is a number's
+                    return item
         elif name == "__deepcopy__":
             return args[0].clone()
         elif name in ("__repr__", "__format__"):
+            with torch._C.DisableTorchFunction():
+                self._recorder.tell(args[0])
             with torch._C.DisableTorchFunction(), unrecorded():
+                if name == "__repr__" and hasattr(args[0], "nbglcnn_is_item"):
+                    return repr(args[0].item())
                 return function(*args, **(kwargs or {}))
+        elif name == "__bool__" and asserted():
+            with torch._C.DisableTorchFunction():
+                if (found := self._recorder.asserted(args[0])) is not None:
+                    return found
         return function(*args, **(kwargs or {}))
 
 
@@ -497,6 +534,14 @@ def _tensors(tree: Any) -> Iterator[torch.Tensor]:
     elif isinstance(tree, Mapping):
         for one in tree.values():
             yield from _tensors(one)
+
+
+def _deciding(function: Any, args: Any, sources: Sequence[FxNode]) -> list[FxNode]:
+    """The arguments whose numbers decide the shape of what an operator gives."""
+    if function is torch.ops.aten.index.Tensor:  # by masks; indices have a shape of their own
+        given = [one for one in args[1] if isinstance(one, fx.Node)]
+        return [one for one in given if one.meta["val"].dtype in (torch.bool, torch.uint8)]
+    return [*sources]
 
 
 # Operators that take no numbers of this argument, only its shape or type.

@@ -12,8 +12,6 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
-from nbglcnn.load.torch.asserts import asserted
-
 # PyTorch keeps the state of a recording that is under way in the process.
 LOCK = threading.RLock()
 NOISY = ("torch", "onnxscript", "onnx_ir")  # loggers
@@ -240,8 +238,6 @@ def in_float32() -> Any:
                 return None
             if func is torch.amp.autocast_mode._exit_autocast:
                 return None
-            if func is torch.Tensor.__bool__ and (wanted := asserted()) is not None:
-                return wanted
             if func is torch._C._set_grad_enabled:
                 with torch._C.DisableTorchFunction():
                     return func(*args)
