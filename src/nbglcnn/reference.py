@@ -264,7 +264,7 @@ def _by_torch(
 
 def _is_autocast(graph: Graph) -> bool:
     """Whether forward computes something in 16 bits by torch.autocast, which is left out."""
-    from nbglcnn.load.torch.module import AUTOCAST
+    from nbglcnn.load.torch.runs import AUTOCAST
 
     return AUTOCAST in graph.notes
 

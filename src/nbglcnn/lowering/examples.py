@@ -100,7 +100,7 @@ class Examples:
         if shape[:1] != (self._batch,) or isinstance(state, Mixed) or value in self._counting:
             return False
         shown = self._shown.get(value)
-        if shown in ("elsewhere", "across"):
+        if shown == "elsewhere":
             return False
         if state is None:
             if self._batch == 1 and self._shown:  # it ran with more examples: it has more of those

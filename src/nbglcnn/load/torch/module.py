@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nbglcnn.errors import (
-    InputError,
-    NbglcnnError,
     UnsupportedModel,
     users_line,
 )
@@ -24,28 +22,15 @@ from nbglcnn.load.names import Call, calls_of, place, torch_keys, walk
 from nbglcnn.load.noise import with_noise
 from nbglcnn.load.passes.finish import finish
 from nbglcnn.load.passes.fold import simplify
-from nbglcnn.load.steps import begin
-from nbglcnn.load.torch.batches import dependences
-from nbglcnn.load.torch.calls import (
-    Look,
-    Record,
-    Seen,
-    TooLarge,
-    by_key,
-    calls_in,
-    equal_outputs,
-    numbers_of,
-    outputs_of,
-    run,
-    run_hooked,
-)
-from nbglcnn.load.torch.check import check_module, detached_copy, drop_hooks, input_names, unwrapped
+from nbglcnn.load.torch.calls import by_key
+from nbglcnn.load.torch.check import check_module, input_names, unwrapped
 from nbglcnn.load.torch.cut import leaves_of, recurrent, widened
-from nbglcnn.load.torch.export import Exported, Recorded, export, record
+from nbglcnn.load.torch.export import Exported
 from nbglcnn.load.torch.forms import Step, Tensor
-from nbglcnn.load.torch.noise import Draw, Noise, draws_of
+from nbglcnn.load.torch.noise import Noise
 from nbglcnn.load.torch.passed import names_apart, without_idle_nodes
 from nbglcnn.load.torch.redirection import read_by_numpy
+from nbglcnn.load.torch.runs import Runs
 from nbglcnn.load.torch.source import path_of as source_path
 from nbglcnn.load.torch.words import Word, node_names, words_of
 
@@ -53,7 +38,6 @@ if TYPE_CHECKING:
     import torch
 
 UNEQUAL = "the outputs of two equal calls of forward differ"
-AUTOCAST = "what forward computes within torch.autocast is computed in float32"
 
 
 Problems = Callable[[Graph], Mapping[str, str]]
@@ -83,7 +67,7 @@ def load_module(
     first = True  # some things need be told once alone
     while True:
         try:
-            graph = _loaded(model, arrays, noise, known, reasons, first, arguments)
+            graph = _loaded(Runs(model, arrays, noise, reasons, first, arguments), known)
         except UnsupportedModel as error:
             more = None if problems is None else widened(model, reasons, error)
             if more is None:
@@ -98,67 +82,12 @@ def load_module(
         reasons, first = {**reasons, **cut}, False
 
 
-def _loaded(
-    model: torch.nn.Module,
-    own: Sequence[Array],
-    noise: Noise,
-    known: dict[str, Array] | None,
-    reasons: Mapping[str, str],
-    first: bool,
-    arguments: Arguments | None,
-) -> Graph:
-    """The Graph, in which Python computes the modules that there are `reasons` for."""
-    import torch
-
-    names = input_names(model, len(own)) if arguments is None else [*arguments.names]
-
-    def copy() -> torch.nn.Module:  # each run starts from the state that the user gave
-        return detached_copy(model)[0]
-
-    def copy_without_hooks() -> torch.nn.Module:
-        twin = copy()
-        drop_hooks(twin)
-        return twin
-
-    def recorded(inputs: tuple[torch.Tensor, ...], twin: torch.nn.Module) -> Recorded:
-        return record(twin, inputs, reasons, noise.count or 0, arguments)
-
-    def exported(run: Recorded, made: Callable[[], torch.nn.Module]) -> Exported:
-        def again(inputs: tuple[torch.Tensor, ...], with_other_weights: bool) -> Recorded:
-            twin = made()
-            if with_other_weights:
-                disturb(twin, run.recorder.settings)
-            return recorded(inputs, twin)
-
-        return export(run, tensors, again)
-
-    tensors = tuple(torch.from_numpy(np.array(a)) for a in own) + noise.tensors()
-    twin, notes = detached_copy(model)
-    recording: Recorded | None = None
-    seen: Seen | None = None
-    refusal: UnsupportedModel | None = None
-    try:
-        recording = recorded(tensors, twin)
-    except TooLarge:
-        raise
-    except UnsupportedModel as error:
-        refusal = error
-    if recording is not None and (noise.looked or not recording.drew):
-        if not noise.looked:
-            _look(model, own, noise, [])
-        seen = _seen_again(recording, tensors, noise, reasons, arguments)
-    if recording is None or seen is None:
-        recording = None
-        try:
-            seen, tensors = _seen(model, own, noise, reasons, first, arguments)
-        except InputError as error:
-            if not notes:
-                raise
-            raise InputError(
-                f"{error.args[0]}. Here {notes[0]}: where forward makes numbers of another type "
-                "for them, as by .double() or .half(), leave that out"
-            ) from error
-    arrays, names = (*own, *noise.arrays), [*names, *noise.names]
+def _loaded(runs: Runs, known: dict[str, Array] | None) -> Graph:
+    """The Graph, in which Python computes the modules that there are reasons for."""
+    model, first, arguments = runs.model, runs.first, runs.arguments
+    names = input_names(model, len(runs.own)) if arguments is None else [*arguments.names]
+    recording, seen = runs.begin()
+    arrays, names = runs.arrays, [*names, *runs.noise.names]
     if first and not seen.again:
         warnings.warn(UNEQUAL, UserWarning, stacklevel=users_line())
     if not seen.root.outputs:
@@ -167,40 +96,10 @@ def _loaded(
         )
     if seen.others and first:
         warnings.warn(_left_out(seen.others), UserWarning, stacklevel=users_line())
-    try:
-        if refusal is not None and not noise.count:
-            raise refusal
-        found = exported(recording or recorded(tensors, copy()), copy)
-    except UnsupportedModel:
-        # A hook that calls .numpy() breaks the export. Do without hooks if they change nothing.
-        twin = copy()
-        if not drop_hooks(twin) or not _same(
-            seen.arrays,
-            run_hooked(twin, tensors, cut=reasons, noise=noise.count, arguments=arguments).arrays,
-        ):
-            raise
-        found = exported(recorded(tensors, copy_without_hooks()), copy_without_hooks)
-    in_float32 = recording is not None and recording.autocast
+    found, seen = runs.export(recording, seen)
     recording, root = found.recorded, found.recorded.root
-    if recording.autocast:
-        notes.append(AUTOCAST)
-        if not in_float32:
-            seen = run_hooked(
-                copy(), tensors, float32=True, cut=reasons, noise=noise.count, arguments=arguments
-            )
-    if seen.again and not _near(recording, seen):
-        raise UnsupportedModel(
-            f"{type(model).__name__} gives other numbers while it is recorded than when it runs. "
-            "x.item() is a tensor then, with which forward may compute, but whose type it may not "
-            "ask for, and which it may not use as a key"
-        )
-    if calls_in(root) != calls_in(seen.root):
-        raise UnsupportedModel(
-            f"{type(model).__name__} called other modules in a second run on the same input; "
-            "does forward depend on something besides its input?"
-        )
     draft, captured, words = _draft(found, names, arrays)
-    draft.notes += notes
+    draft.notes += runs.notes
     draft.settings = frozenset(recording.recorder.settings) | read_by_numpy(model)
     for value, array in zip(captured, seen.arrays, strict=True):
         draft.shapes[value] = array.shape
@@ -225,138 +124,11 @@ def _loaded(
     draft.outputs = [values[index] for _, index in root.outputs]
     graph = replace(finish(draft, done, nodes, keys), calls=calls_of(root), arguments=arguments)
     graph = replace(graph, shared=_shared(model, keys))
-    graph = with_noise(graph, noise.seeded)
+    graph = with_noise(graph, runs.noise.seeded)
     if known is not None:
         known.update(by_key(graph, arrays, seen.arrays, seen.root))
 
-    def again(twin: torch.nn.Module, inputs: Sequence[torch.Tensor], look: Look | None) -> Seen:
-        return run_hooked(
-            twin, inputs, float32=recording.autocast, cut=reasons, noise=noise.count,
-            arguments=arguments, look=look,
-        )  # fmt: skip
-
-    def copy_of_batches() -> torch.nn.Module:
-        shared = None if recording.recorder.wrote else recording.twin
-        twin = detached_copy(model, shared)[0]
-        drop_hooks(twin)
-        return twin
-
-    own_run = None if drop_hooks(recording.twin) else seen
-    found_by_batch = dependences(graph, copy_of_batches, tensors, own_run, again)
-    return replace(graph, dependences=found_by_batch)
-
-
-def _near(run: Recorded, seen: Seen) -> bool:
-    """Whether both gave the same but for rounding, which some operators enlarge.
-
-    Of linear algebra that folding computes the recorded run has no numbers.
-    """
-    targets = [node.target for node in run.program.graph.nodes]
-    if any(str(getattr(one, "namespace", "")).startswith("onnx") for one in targets):
-        return True
-    ours = [array for _, array in outputs_of(seen.root, seen.arrays)]
-    theirs = [numbers_of(tensor) for tensor in run.returned]
-    if [one.shape for one in ours] != [one.shape for one in theirs]:
-        return True  # other words say so
-    for a, b in zip(ours, theirs, strict=True):
-        if a.dtype.kind == "f" and a.size:
-            sizes = np.abs(a[np.isfinite(a)])
-            near = 0.01 * float(sizes.max()) if sizes.size else 0.0
-            if not np.allclose(a, b, rtol=0, atol=near, equal_nan=True):
-                return False
-    return True
-
-
-def _seen_again(
-    run: Recorded,
-    tensors: Sequence[torch.Tensor],
-    noise: Noise,
-    reasons: Mapping[str, str],
-    arguments: Arguments | None,
-) -> Seen | None:
-    """What hooks see in another run of the copy that was recorded.
-
-    None where it is another one: by a state that the first has left, or by operators that were
-    taken apart.
-    """
-    begin("running it once")
-    if run.recorder.wrote:
-        return None
-    try:
-        seen = run_hooked(
-            run.twin, tensors, float32=run.autocast, cut=reasons, noise=noise.count,
-            arguments=arguments,
-        )  # fmt: skip
-    except NbglcnnError:
-        return None
-    suffixes = [suffix for suffix, _ in run.root.outputs]
-    first = [*zip(suffixes, map(numbers_of, run.returned), strict=True)]
-    same = equal_outputs(outputs_of(seen.root, seen.arrays), first)
-    return seen if same and calls_in(seen.root) == calls_in(run.root) else None
-
-
-def _seen(
-    model: torch.nn.Module,
-    own: Sequence[Array],
-    noise: Noise,
-    reasons: Mapping[str, str],
-    first: bool,
-    arguments: Arguments | None,
-) -> tuple[Seen, tuple[torch.Tensor, ...]]:
-    """What hooks see of a copy, called twice the first time; and all inputs as tensors."""
-    import torch
-
-    begin("running it once")
-    tensors = tuple(torch.from_numpy(np.array(a)) for a in own)
-    if not noise.looked:
-        twin = detached_copy(model)[0]
-        seen = run_hooked(twin, tensors, twice=first, cut=reasons, noise=None, arguments=arguments)
-        _look(model, own, noise, _draws(model, tensors, arguments) if seen.drew else [])
-        if not seen.drew:
-            return seen, tensors
-    tensors += noise.tensors()
-    twin = detached_copy(model)[0]
-    seen = run_hooked(
-        twin, tensors, twice=first, cut=reasons, noise=noise.count, arguments=arguments
-    )
-    return seen, tensors
-
-
-def disturb(twin: torch.nn.Module, but: Container[str]) -> None:
-    """Give parameters and buffers other numbers, floats and `but` for some."""
-    import torch
-
-    random = torch.Generator().manual_seed(0)
-    for name, tensor in (*twin.named_parameters(), *twin.named_buffers()):
-        if name not in but and tensor.is_floating_point() and tensor.numel():
-            size = float(tensor.abs().nan_to_num(0, 0, 0).max()) or 1.0
-            with torch.no_grad():
-                tensor += size * torch.rand(tensor.shape, generator=random).to(tensor.dtype)
-
-
-def _look(
-    model: torch.nn.Module, own: Sequence[Array], noise: Noise, draws: Sequence[Draw]
-) -> None:
-    """Make the numbers of these calls."""
-    if not draws and noise.given and not isinstance(noise.given, Mapping):
-        input_names(model, len(own) + len(noise.given))  # says how many it takes
-    noise.look(draws)
-
-
-def _draws(
-    model: torch.nn.Module, tensors: Sequence[torch.Tensor], arguments: Arguments | None
-) -> list[Draw]:
-    """The calls that draw while a copy of the model runs on these inputs."""
-    twin, record = detached_copy(model)[0], Record()
-    named = list(twin.named_modules())
-
-    def again() -> list[torch.Tensor]:
-        nonlocal record
-        record = Record()
-        run(twin, named, [tensor.clone() for tensor in tensors], record, 0, arguments)
-        return record.captured
-
-    return draws_of(again, lambda: f"{type(model).__name__}{record.where}", twin)
+    return replace(graph, dependences=runs.dependences(graph, recording, seen))
 
 
 def _shared(model: torch.nn.Module, keys: Sequence[Key]) -> Mapping[str, tuple[str, ...]]:
