@@ -85,7 +85,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 # Folders whose pages show a user's views or files; in the others a page computes the same numbers
 # as local OpenGL.
-SEEN = ("cli", "docs", "export", "page", "project", "views")
+SEEN = ("cli", "docs", "export", "project", "views")
 
 
 def _is_thorough(item: pytest.Item, in_lab: set[Path]) -> bool:
