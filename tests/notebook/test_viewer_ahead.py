@@ -73,7 +73,7 @@ def test_a_cell_says_which_network_it_is_and_what_is_done(kernel: Kernel) -> Non
     shown = [c["data"]["text/plain"] for kind, c in told if kind.endswith("display_data")]
     assert shown[0] == "Net: 1 layer, 112 parameters\nConv2d"
     assert [text.removeprefix(f"{shown[0]}\n") for text in shown[1:-1]] == [
-        "running it once …", "recording it …", "translating it to ONNX …", "compiling it …",
+        "recording it …", "running it once …", "translating it to ONNX …", "compiling it …",
     ]  # fmt: skip
     assert shown[-1] == "", "nothing is left of it beside the Viewer"
     assert len({c["transient"]["display_id"] for kind, c in told if kind.endswith("_data")}) == 1

@@ -614,7 +614,7 @@ def test_a_models_own_float64_clears_no_layer_that_it_computes_otherwise() -> No
     class Sign(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             exported = is_recorded() or x.dtype == torch.float64
-            return x * (1.0 if exported else -1.0)
+            return x * (1.0 if exported else 0.995)  # where they are further apart it is refused
 
     model, x = nn.Sequential(nn.Conv2d(3, 4, 3), Sign(), nn.ReLU()).eval(), torch.randn(2, 3, 8, 9)
     with Session(nbglcnn.compile(model, x)) as session:
@@ -679,13 +679,13 @@ def test_noise_that_is_an_input_is_equal_in_both_calls() -> None:
 class ExportsAnother(Repeated):
     """Its exported program is another function than itself, by `factor`."""
 
-    factor = 1.5
+    factor = 1.005
 
     def between(self, x: torch.Tensor) -> torch.Tensor:
         return x * self.factor if is_recorded() else x
 
 
-@pytest.mark.parametrize("factor", [1.5, 1.001])
+@pytest.mark.parametrize("factor", [1.005, 1.001])
 def test_float64_of_the_loaded_graph_does_not_clear_what_the_model_computes_otherwise(
     factor: float,
 ) -> None:
