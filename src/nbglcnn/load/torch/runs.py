@@ -118,9 +118,9 @@ class Runs:
         name = type(self.model).__name__
         if seen.again and not _near(found.recorded, seen):
             raise UnsupportedModel(
-                f"{name} gives other numbers while it is recorded than when it runs. x.item() is a "
-                "tensor then, with which forward may compute, but whose type it may not ask for, "
-                "and which it may not use as a key"
+                f"{name} gives other numbers while it is recorded than when it runs. Does forward "
+                "ask for the type of x.item(), which is a tensor then, or use it as a key of a dict "
+                "or set? Compute with it alone"
             )
         if calls_in(found.recorded.root) != calls_in(seen.root):
             raise UnsupportedModel(
