@@ -119,8 +119,8 @@ class Runs:
         if seen.again and not _near(found.recorded, seen):
             raise UnsupportedModel(
                 f"{name} gives other numbers while it is recorded than when it runs. Does forward "
-                "ask for the type of x.item(), which is a tensor then, or use it as a key of a dict "
-                "or set? Compute with it alone"
+                "ask for the type of x.item(), which is a tensor then, or use it as a key? Compute "
+                "with it alone"
             )
         if calls_in(found.recorded.root) != calls_in(seen.root):
             raise UnsupportedModel(
