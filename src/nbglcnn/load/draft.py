@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,9 +40,10 @@ class Draft:
     parameters whose numbers decided which nodes there are. `refused` are nodes that cannot be
     loaded and why, `lost` what they would give; None where the first shall be an error. `classes`
     are the model's own names for the values of its output. `at` is the module of the node that is
-    being folded. `given` are outputs of nodes that Python computes, and why. Random numbers that
-    nodes give under one of the names in `may_draw` are inputs: folding finds what they are where
-    none are given, `noise`.
+    being folded; `place` says of a node, by its first output, where it stands in the user's code
+    and which operator it is there. `given` are outputs of nodes that Python computes, and why.
+    Random numbers that nodes give under one of the names in `may_draw` are inputs: folding finds
+    what they are where none are given, `noise`.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Draft:
     lost: set[str] = field(default_factory=set)
     classes: tuple[str, ...] = ()
     at: str = ""
+    place: Callable[[str], str] | None = None
     given: Mapping[str, tuple[Array, str]] = field(default_factory=dict)
     may_draw: frozenset[str] = frozenset()
     noise: dict[str, Array] = field(default_factory=dict)

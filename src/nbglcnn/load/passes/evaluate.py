@@ -69,6 +69,8 @@ def _results(node: Node, inputs: Sequence[Array | None]) -> Sequence[Any]:
         return [_gathered(first, inputs[1], integer(node, "axis", 0))]
     if node.op == "GatherND" and first is not None and inputs[1] is not None:
         return [_gathered_nd(first, inputs[1], integer(node, "batch_dims", 0))]
+    if node.op == "ReduceLogSumExp" and first is not None and np.isneginf(first).any():
+        return [_log_sum_exp(node, first, inputs)]
     if node.op == "Pad" and first is not None and inputs[1] is not None and (inputs[1] < 0).any():
         first, pads, axes = _cropped(first, inputs[1], inputs[3] if len(inputs) > 3 else None)
         inputs = [first, pads, *inputs[2:3], *([axes] if axes is not None else [])]
@@ -106,6 +108,17 @@ def _results(node: Node, inputs: Sequence[Array | None]) -> Sequence[Any]:
             settings = {name: getattr(runner, name) for name in POOL}
             return list(runner._max_pool(first, **settings))
         return list(runner.run(*inputs))
+
+
+def _log_sum_exp(node: Node, x: Array, inputs: Sequence[Array | None]) -> Array:
+    """Of -inf alone it is that; onnx.reference subtracts the largest number, which gives NaN."""
+    given = inputs[1].tolist() if len(inputs) > 1 and inputs[1] is not None else []
+    if not given and integer(node, "noop_with_empty_axes", 0):
+        return x
+    keep = bool(integer(node, "keepdims", 1))
+    add: Any = np.logaddexp
+    axes = tuple(given) if given else None
+    return np.asarray(add.reduce(x, axis=axes, keepdims=keep))
 
 
 def _convolved(node: Node, inputs: Sequence[Array | None]) -> Array | None:

@@ -68,6 +68,14 @@ def simplify(draft: Draft) -> State:
             _simplify(position, original, state)
         except UnsupportedModel as error:
             draft.refuse(original, error)
+        except ModelError as error:
+            if draft.place is None or not original.torch_operator:
+                raise
+            refusal = UnsupportedOperator(
+                f"{draft.place(original.outputs[0])} cannot be translated to ONNX: {error}"
+            )
+            refusal.__cause__ = error
+            draft.refuse(original, refusal)
     needed = [*draft.outputs, *draft.keep]
     if draft.refused is not None:  # what can run before them is wanted too
         needed += [name for node, _ in draft.refused for name in node.inputs]

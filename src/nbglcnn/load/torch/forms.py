@@ -264,6 +264,10 @@ _BINARY = {
 def _binary(op: str) -> Form:
     def made(call: Call, a: Any, b: Any, *, alpha: float = 1) -> Tensor | None:
         tensors = [one for one in (a, b) if isinstance(one, Tensor)]
+        if tensors and op == "Add" and alpha and call.given.dtype is torch.bool:
+            return call("Or", *(
+                one if isinstance(one, Tensor) else call.constant(one, np.bool_) for one in (a, b)
+            ))  # fmt: skip
         if not tensors or not call.floats(*tensors):
             return None
         both = [one if isinstance(one, Tensor) else call.number(one, tensors[0]) for one in (a, b)]

@@ -31,6 +31,7 @@ from nbglcnn.load.torch.noise import Noise
 from nbglcnn.load.torch.passed import names_apart, without_idle_nodes
 from nbglcnn.load.torch.redirection import read_by_numpy
 from nbglcnn.load.torch.runs import Runs
+from nbglcnn.load.torch.source import described
 from nbglcnn.load.torch.source import path_of as source_path
 from nbglcnn.load.torch.words import Word, node_names, words_of
 
@@ -206,6 +207,7 @@ def _draft(
     path_of = {path: paths[id(m)] for path, m in twin.named_modules(remove_duplicate=False)}
     used = {id(value) for step, _ in exported.nodes for value in step.inputs}
     used |= {id(value) for value in exported.outputs}
+    recorded_of = {}
     for step, recorded in exported.nodes:
         module = source_path(recorded)
         outputs = list(step.outputs)
@@ -228,6 +230,8 @@ def _draft(
             )
         )
         draft.versions.append(step.version)
+        recorded_of[draft.nodes[-1].outputs[0]] = recorded
+    draft.place = lambda output: described(recorded_of[output])
     words = words_of(exported.nodes, names)
     named = node_names(zip(draft.nodes, words, strict=True))
     draft.nodes = [replace(node, name=name) for node, name in zip(draft.nodes, named, strict=True)]

@@ -8,7 +8,7 @@ from typing import Any
 
 from nbglcnn.errors import UnsupportedOperator
 from nbglcnn.load.torch.forms import FORMS
-from nbglcnn.load.torch.source import module_of, path_of
+from nbglcnn.load.torch.source import line_of_node, module_of, path_of
 
 
 def correct_average_pools(program: Any) -> None:
@@ -195,10 +195,18 @@ def promote_types(program: Any) -> None:
         before = node.meta["val"]
         node.args, node.kwargs = new, named
         args, kwargs = torch.fx.map_arg(new, value), dict(torch.fx.map_arg(named, value))
-        node.target = type_promotion.find_compatible_op_overload(
-            node.target.overloadpacket, args, kwargs
-        )
-        after = node.target(*args, **kwargs)
+        try:
+            node.target = type_promotion.find_compatible_op_overload(
+                node.target.overloadpacket, args, kwargs
+            )
+            after = node.target(*args, **kwargs)
+        except RuntimeError as error:
+            raise _refusal(
+                node,
+                f"{module_of(node)}{line_of_node(node)}: {node.meta['called']} with numbers of "
+                "several types cannot be translated to ONNX; convert them to one type first, as "
+                "with .float()",
+            ) from error
         if isinstance(before, torch.Tensor) and after.dtype != before.dtype:
             with graph.inserting_after(node):
                 back = graph.call_function(

@@ -265,6 +265,14 @@ class Recorder:
         if torch.Tag.data_dependent_output in tags or function in _READS:
             self.read(list(_tensors((args, kwargs))), str(schema.name).rpartition("::")[2])
             return function(*args, **kwargs)
+        if self._is_constant(function, tags, args, kwargs):
+            with unrecorded():
+                found = function(*args, **kwargs)
+            for one in _tensors(found):
+                self._memory.add(one, self._number(one))
+            return found
+        if function in _INDEXED:
+            args = self._without_masks(args)
         rule = self.rule(function)
         if rule is not None and function not in self._within:
             found = self._apart(mode, function, rule, args, kwargs)
@@ -280,6 +288,42 @@ class Recorder:
         made = self._called(function, *nodes, like=found)
         self._keep(made, found, given)
         return found
+
+    def _is_constant(self, function: Any, tags: Any, args: Any, kwargs: Any) -> bool:
+        """Whether what an operator gives is kept as numbers, not computed from its arguments.
+
+        So is what it makes without any tensor, and what has a size that follows from constants.
+        """
+        given = list(_tensors((args, kwargs)))
+        if not given:
+            name = function.overloadpacket.__name__
+            seeded = torch.Tag.nondeterministic_seeded in tags
+            on_meta = torch.device(kwargs.get("device") or "cpu").type == "meta"  # has no numbers
+            return not (seeded or on_meta or name in _FILLED)
+        if torch.Tag.dynamic_output_shape not in tags or function in _SELECTING:
+            return False
+        if any(self.node(one).meta["varies"] for one in given):
+            return False
+        self.read(given, "a size")
+        return True
+
+    def _without_masks(self, args: Any) -> Any:
+        """Indices in the place of the constant masks that a tensor is indexed with."""
+        x, indices, *rest = args
+        if rest and rest[0].numel() == 1:  # torch.where can put one number
+            return args
+        found: list[torch.Tensor | None] = []
+        for one in indices:
+            if one is None or one.dtype not in _MASKS or self.node(one).meta["varies"]:
+                found.append(one)
+                continue
+            self.read([one], "a mask")
+            with unrecorded():
+                places = one.nonzero().unbind(1) if one.ndim else ()
+            for place in places:
+                self._memory.add(place, self._number(place))
+            found += places or [one]
+        return (x, found, *rest)
 
     def _apart(
         self, mode: Any, function: Any, rule: Rule, args: Any, kwargs: Mapping[str, Any]
@@ -475,6 +519,8 @@ class _Reads(TorchFunctionMode):
             with torch._C.DisableTorchFunction():
                 if self._recorder.node(args[0]).meta["varies"]:
                     item: Any = args[0].detach().reshape(())
+                    if item.dtype is torch.bool:  # in Python True is 1: 1 - t.item() is a number
+                        item = item.long()
                     item.nbglcnn_is_item = True  # whose text is a number's
                     return item
         elif name == "__deepcopy__":
@@ -544,6 +590,18 @@ def _deciding(function: Any, args: Any, sources: Sequence[FxNode]) -> list[FxNod
     return [*sources]
 
 
+# Operators that give one number everywhere: whatever their size, they are small as operators.
+_FILLED = frozenset(
+    ("zeros", "ones", "full", "empty", "empty_strided", "empty_permuted", "scalar_tensor")
+)
+_INDEXED = frozenset(
+    (
+        *(torch.ops.aten.index.Tensor, torch.ops.aten.index_put.default),
+        torch.ops.aten.index_put_.default,
+    )
+)
+_SELECTING = frozenset((*_INDEXED, torch.ops.aten.masked_select.default))
+_MASKS = (torch.bool, torch.uint8)
 # Operators that take no numbers of this argument, only its shape or type.
 _SHAPED = {
     **dict.fromkeys(("zeros_like", "ones_like", "full_like", "empty_like"), 0),

@@ -51,6 +51,11 @@ def line_of_node(node: Any) -> str:
     return _shown(*lines[-1]) if lines else ""
 
 
+def described(node: Any) -> str:
+    """Module and line of a node, and PyTorch's operator that forward called there."""
+    return f"{module_of(node)}{line_of_node(node)}: PyTorch's operator {node.meta['called']}"
+
+
 def lines_of(node: Any) -> list[tuple[str, int, str]]:
     """File, number and text of each line of the user's code in a node's call, the last last."""
     places = node.meta.get("lines", ())

@@ -151,7 +151,6 @@ class _Onnxscript:
         """What a node gives, and its steps."""
         import onnxscript
         from torch.onnx._internal.exporter import _core
-        from torch.onnx._internal.exporter._building import OpRecorder
         from torch.onnx._internal.exporter._core import (
             _set_shape_type,
             torch_dtype_to_onnx_dtype,
@@ -175,7 +174,7 @@ class _Onnxscript:
             for name, one in node.kwargs.items()
         }
         function = _function(node)
-        tracer: Any = OpRecorder(self._opset, self._constants)  # type: ignore[abstract]
+        tracer = _typed_recorder()(self._opset, self._constants)
         core: Any = _core
         core.current_tracer = tracer  # symbolic operators look there
         try:
@@ -226,6 +225,50 @@ class _Onnxscript:
             step.domain,
             step.version or OPSET,
         )
+
+
+@cache
+def _typed_recorder() -> Any:
+    """The exporter's recorder of operators, with the type of each value that an operator gives.
+
+    A Python number gets the type of the tensor beside it only where that one's type is known.
+    """
+    from torch.onnx._internal.exporter._building import OpRecorder
+
+    class TypedRecorder(OpRecorder):
+        def _call_op(
+            self, op_signature: Any, named_inputs: Any, named_attrs: Any, num_outputs: int
+        ) -> Any:
+            outputs = super()._call_op(op_signature, named_inputs, named_attrs, num_outputs)
+            for value, formal in zip(outputs, op_signature.outputs, strict=False):
+                if value.type is None:
+                    value.type = _output_type(op_signature, formal, named_inputs, named_attrs)
+            return outputs
+
+    return TypedRecorder
+
+
+def _output_type(
+    signature: Any, formal: Any, inputs: Mapping[str, Any], attributes: Mapping[str, Any]
+) -> Any:
+    """The type of an operator's output by its schema; None where that leaves it open."""
+    import onnx_ir as ir
+
+    def attribute(name: str) -> Any:
+        found = attributes.get(name)
+        return found.value if isinstance(found, ir.Attr) else found
+
+    if signature.name == "Cast":
+        return ir.TensorType(ir.DataType(attribute("to")))
+    if signature.name in ("Constant", "ConstantOfShape") and attribute("value") is not None:
+        return ir.TensorType(attribute("value").dtype)
+    for name, given in inputs.items():
+        if signature.params_map[name].type_constraint == formal.type_constraint:
+            for one in given if isinstance(given, Sequence) else [given]:
+                if isinstance(one, ir.Value) and one.type is not None:
+                    return one.type
+    allowed = formal.type_constraint.allowed_types
+    return next(iter(allowed)) if len(allowed) == 1 else None
 
 
 def _attribute(node: fx.Node, step: Any, attribute: Any) -> Attribute:
