@@ -57,6 +57,15 @@ class Twice(nn.Module):
         return self.conv(y) * y + y
 
 
+def test_an_element_that_is_named_twice_counts_twice() -> None:
+    x = torch.rand(3, 2)
+    for index in ((0, [1, 1]), [0, 0, -3], (slice(None), [1, 1]), ([0, 2, 0], [1, 1, 1])):
+        given = x.clone().requires_grad_()
+        given[index].sum().backward()
+        found = nbglcnn.gradient(nn.Identity().eval(), x, index=index)["input"]
+        np.testing.assert_array_equal(found, given.grad.numpy())
+
+
 def test_what_is_used_more_than_once_has_the_sum() -> None:
     assert_gradients(Twice(), torch.randn(1, 3, 5, 6))
 

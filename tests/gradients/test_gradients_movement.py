@@ -137,3 +137,21 @@ def test_slices_that_each_example_chooses_by_itself() -> None:
     found = nbglcnn.gradient(model, x, "y", wrt="x")["x"]
     assert found[:, :, 0].tolist() == [[0, 0, 2], [1, 0, 1]]
     assert (found[:, :, 0] == found[:, :, 1]).all()
+
+
+PLACES = torch.tensor([[0, 1], [1, 1], [3, 4]])
+
+
+@pytest.mark.parametrize(
+    "pick",
+    [
+        lambda x: x[PLACES] * torch.arange(6.0).reshape(3, 2).to(x.dtype),
+        lambda x: x.take(PLACES),
+        lambda x: x[PLACES[None, :, :, None]],
+    ],
+    ids=["two axes", "take", "four axes"],
+)
+def test_indices_may_have_more_axes_than_what_they_pick_from(
+    pick: Callable[..., Tensor],
+) -> None:
+    assert_gradients(Function(pick), torch.randn(5))

@@ -61,18 +61,17 @@ def everything(facts: Facts, node: Node, position: int) -> list[Linked | None]:
     return [unlinked(facts, node, position, name) for name in node.inputs]
 
 
+def same_place(shape: Shape, source: Shape) -> Linked:
+    """Each place depends on the same one of a source that is broadcast."""
+    missing = len(shape) - len(source)
+    axes = [same(k + missing) if n == shape[k + missing] else None for k, n in enumerate(source)]
+    return Linked(shape, source, tuple(axes))
+
+
 def local(facts: Facts, node: Node, position: int) -> list[Linked | None]:
     """Each place depends on the same one of each input, which is broadcast."""
     shape = facts.shape(node.outputs[position])
-
-    def linked(source: Shape) -> Linked:
-        missing = len(shape) - len(source)
-        axes = [
-            same(k + missing) if n == shape[k + missing] else None for k, n in enumerate(source)
-        ]
-        return Linked(shape, source, tuple(axes))
-
-    return [linked(facts.shape(name)) if name else None for name in node.inputs]
+    return [same_place(shape, facts.shape(name)) if name else None for name in node.inputs]
 
 
 def first(rule: Callable[[Facts, Node, int], Linked]) -> Reach:

@@ -22,7 +22,7 @@ from nbglcnn.ops.operator import (
     same_shape,
     text,
 )
-from nbglcnn.ops.reach import Linked, local, same, unlinked
+from nbglcnn.ops.reach import Linked, same, same_place, unlinked
 from nbglcnn.ops.strided import PLACES, by_element, whole
 from nbglcnn.plan import Recipe
 
@@ -149,7 +149,7 @@ def _along_axis(facts: Facts, node: Node, position: int) -> list[Linked | None]:
     shape, axis = facts.shape(node.outputs[position]), axis_of(facts, node, 0)
     links = tuple(None if k == axis else same(k) for k in range(len(shape)))
     updates = [Linked(shape, facts.shape(name), links) for name in node.inputs[1:]]
-    return [local(facts, node, position)[0], *updates]
+    return [same_place(shape, facts.shape(node.inputs[0])), *updates]
 
 
 def _in_slices(facts: Facts, node: Node, position: int) -> list[Linked | None]:
@@ -158,7 +158,7 @@ def _in_slices(facts: Facts, node: Node, position: int) -> list[Linked | None]:
     chosen, listed = rows[-1], len(rows) - 1
     inside = [same(chosen + k) for k in range(len(updates) - listed)]
     return [
-        local(facts, node, position)[0],
+        same_place(shape, facts.shape(node.inputs[0])),
         unlinked(facts, node, position, node.inputs[1]),
         Linked(shape, updates, (*[None] * listed, *inside)),
     ]
