@@ -69,7 +69,8 @@ def gradient(
     rules = writer(graph)
     chosen = np.zeros(graph.shape(target), np.float32)
     try:
-        np.add.at(chosen, ... if index is None else index, 1)  # an element may be named twice
+        places: Any = ... if index is None else index
+        np.add.at(chosen, places, 1)  # an element may be named twice
     except (IndexError, TypeError, ValueError) as error:
         shape = graph.shape(target)
         raise InputError(f"index={index!r} does not fit {of}, of shape {shape}: {error}") from error
