@@ -21,6 +21,7 @@ Attribute = int | float | str | tuple[int, ...] | tuple[float, ...] | tuple[str,
 Dependence = Literal["apart", "elsewhere", "across"]
 FORWARD = "forward"  # the section of a node that says nothing else
 FLOAT16 = 10  # ONNX's number of that element type
+PADDING_IDX = "padding_idx"  # of a Gather: its row that has no gradient; no attribute of ONNX's
 
 
 def batch_of(inputs: Iterable[tuple[int, ...]]) -> int:

@@ -164,6 +164,41 @@ class Harmless(nn.Module):
         return y * mask.float() + y.round() + x.new_ones(3) * torch.sign(y)
 
 
+EMBEDDINGS: dict[str, Callable[[Tensor], Tensor]] = {
+    "a function": lambda x: F.embedding(IDS, x, scale_grad_by_freq=True),
+    "an operator": lambda x: torch.embedding(x, IDS, -1, True),
+    "bags": lambda x: F.embedding_bag(IDS, x, scale_grad_by_freq=True),
+}
+IDS = torch.tensor([[0, 1], [1, 1]])
+
+
+@pytest.mark.parametrize("kind", EMBEDDINGS)
+def test_gradients_of_an_embedding_that_counts_its_rows_are_refused(kind: str) -> None:
+    class Looked(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = nn.Parameter(torch.ones(3, 2))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return EMBEDDINGS[kind](self.table).sum() * x
+
+    model = Looked().eval()
+    with pytest.raises(UnsupportedModel, match=r"calls embedding\w*\(scale_grad_by_freq=True\)"):
+        nbglcnn.gradient(model, X, wrt="table")
+    (found,) = nbglcnn.gradient(model, X).values()
+    assert found.any()  # of the input, which the table's gradient is no part of
+
+
+def test_an_embedding_module_that_counts_its_rows_is_refused_by_name() -> None:
+    model = nn.Sequential(nn.Embedding(3, 2, scale_grad_by_freq=True), nn.Linear(2, 2)).eval()
+    words = "'0' calls embedding(scale_grad_by_freq=True) in forward: it changes gradients"
+    with pytest.raises(UnsupportedModel, match=re.escape(words)):
+        nbglcnn.gradient(model, IDS, wrt="0.weight")
+    with pytest.raises(UnsupportedModel, match=re.escape(words)):
+        nbglcnn.train(model, (IDS, torch.zeros(2, 2, 2)), batch_size=2, steps=1, progress=False)
+    assert nbglcnn.gradient(model, IDS, wrt="1.weight")["1.weight"].any()
+
+
 def test_code_that_ends_no_gradient_is_not_refused() -> None:
     model, x = Harmless().eval(), X.clone().requires_grad_()
     model(x).sum().backward()

@@ -155,3 +155,28 @@ def test_indices_may_have_more_axes_than_what_they_pick_from(
     pick: Callable[..., Tensor],
 ) -> None:
     assert_gradients(Function(pick, two=False), torch.randn(5), torch.randn(5))
+
+
+IDS = torch.tensor([[0, 2, 1], [2, 2, 3]])
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        nn.Embedding(4, 3, padding_idx=2),
+        nn.Embedding(4, 3, padding_idx=-4),
+        nn.Sequential(nn.Embedding(4, 3, padding_idx=2), nn.Linear(3, 2)),
+        *(nn.EmbeddingBag(4, 3, padding_idx=2, mode=mode) for mode in ("sum", "mean", "max")),
+    ],
+    ids=["padding", "from the end", "before a layer", "sum", "mean", "max"],
+)
+@pytest.mark.parametrize("ids", [IDS, IDS[:1, 1:2], IDS[:, 2:]], ids=["many", "one", "no padding"])
+def test_the_padding_row_of_an_embedding_has_no_gradient(model: nn.Module, ids: Tensor) -> None:
+    assert_gradients(model, ids)
+
+
+def test_a_padding_row_of_computed_weights_has_no_gradient() -> None:
+    def looked_up(x: Tensor) -> Tensor:
+        return F.embedding(IDS, x.tanh(), padding_idx=2) + F.embedding(IDS, x)
+
+    assert_gradients(Function(looked_up, two=False), torch.randn(4, 3), torch.randn(4, 3))

@@ -190,6 +190,23 @@ class StochasticDepth(nn.Module):
         )
 
 
+def test_the_padding_row_of_an_embedding_is_not_trained() -> None:
+    torch.manual_seed(2)
+    model = nn.Sequential(nn.Embedding(4, 3, padding_idx=1), nn.Flatten(), nn.Linear(9, 2))
+    nn.init.ones_(model[0].weight)  # type: ignore[arg-type]
+    x, y = torch.tensor([[0, 1, 2], [1, 1, 3]]), torch.randn(2, 2)
+    own = copy.deepcopy(model)
+    optimizer = torch.optim.SGD(own.parameters(), 0.1)
+    result = nbglcnn.train(model, (x, y), "mse", nbglcnn.SGD(0.1), 2, steps=3, **OPTIONS)
+    for _ in range(3):
+        optimizer.zero_grad()
+        F.mse_loss(own(x), y).backward()
+        optimizer.step()
+    found = result.state_dict()["0.weight"]
+    assert (found[1] == 1).all()
+    np.testing.assert_allclose(found, own[0].weight.detach(), atol=1e-5)
+
+
 DROPOUTS: dict[str, tuple[nn.Module, Any, tuple[int, ...]]] = {
     "Dropout": (nn.Dropout(0.3), shares(0.3), (6, 3, 4, 5)),
     "Dropout2d": (nn.Dropout2d(0.4), shares(0.4), (6, 3, 1, 1)),

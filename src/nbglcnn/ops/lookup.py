@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from nbglcnn import plan as p
-from nbglcnn.graph import Array, Node
+from nbglcnn.graph import PADDING_IDX, Array, Node
 from nbglcnn.layout import EXACT, nchw_of
 from nbglcnn.lowering.builder import Builder
 from nbglcnn.lowering.slots import Number
@@ -276,8 +276,8 @@ def _gather_nd_reach(facts: Facts, node: Node, position: int) -> Sequence[Linked
 OPERATORS = [
     Operator("Gather", "Chooses slices along an axis by their numbers; one outside of it is NaN.",
              _gather_shape, _draw,
-             {"axis": anything}, _problem, move=_gather_move, role="head", reach=_gather_reach,
-             explains=_known(_gather_move, "chosen"),
+             {"axis": anything, PADDING_IDX: anything}, _problem, move=_gather_move,
+             role="head", reach=_gather_reach, explains=_known(_gather_move, "chosen"),
              formula=None, bounds=None, short=None, shape_inputs=(), gradient=gradients.gather),
     Operator("GatherND", "Chooses slices by the numbers of several axes; one outside is NaN.",
              _gather_nd_shape, _draw, {"batch_dims": anything}, _problem, move=_gather_nd_move,

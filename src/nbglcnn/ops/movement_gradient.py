@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from nbglcnn.graph import Array, Node
+from nbglcnn.graph import PADDING_IDX, Array, Node
 from nbglcnn.ops.operator import Gradient, axis_of, integer, integers
 from nbglcnn.ops.rules import BOOL, INT64, Rules
 
@@ -140,7 +140,10 @@ def split(sizes: Callable[[Rules, Node], Sequence[int]]) -> Gradient:
 
 
 def gather(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
-    """Gather: what was chosen several times has the sum, by a matrix of ones where it was."""
+    """Gather: what was chosen several times has the sum, by a matrix of ones where it was.
+
+    An embedding's padding row has none.
+    """
     source, indices = node.inputs
     axis, shape = axis_of(rules, node, 0), rules.shape(source)
     rows, length = rules.count(indices), shape[axis]
@@ -150,8 +153,12 @@ def gather(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
     if known is not None and rows == 1:
         at = int(known.reshape(())) % length
         found = widened(rules, whole, 1, at, length - at - 1)
-        return [rules.reshape(found, shape), ""]
-    found = rules.node("MatMul", matches(rules, indices, length), whole)
+    else:
+        found = rules.node("MatMul", matches(rules, indices, length), whole)
+    if PADDING_IDX in node.attributes:
+        kept = np.arange(length) != integer(node, PADDING_IDX, 0)
+        mask = rules.array(kept.astype(np.float32)[:, None])
+        found = rules.slope("return select(equal(b, vec4(0.0)), vec4(0.0), a);", found, mask)
     return [rules.reshape(found, shape), ""]
 
 

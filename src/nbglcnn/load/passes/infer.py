@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nbglcnn.errors import ModelError, UnsupportedModel, UnsupportedOperator
-from nbglcnn.graph import Node, several
+from nbglcnn.graph import PADDING_IDX, Node, several
 from nbglcnn.load.bounds import checked_shape, shown
 from nbglcnn.load.draft import FLOAT32, OPSET, WIDE, State, Unknown, integer, label, numbers
 from nbglcnn.load.passes.algebra import DOMAIN
@@ -253,6 +253,8 @@ def to_proto(node: Node) -> Any:
     proto = helper.make_node(node.op, node.inputs, node.outputs, name=node.name, domain=node.domain)
     types = schema_of(node.op, node.domain).attributes
     for name, value in node.attributes.items():
+        if name == PADDING_IDX:
+            continue
         given: Any = list(value) if isinstance(value, tuple) else value
         if isinstance(value, np.ndarray):
             given = numpy_helper.from_array(np.asarray(value, order="C"))

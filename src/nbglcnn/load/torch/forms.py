@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from nbglcnn.graph import Attribute
+from nbglcnn.graph import PADDING_IDX, Attribute
 from nbglcnn.load.draft import OPSET
 
 FLOATS = (torch.float32, torch.float64)
@@ -168,6 +168,16 @@ def _matmul(call: Call, a: Tensor, b: Tensor) -> Tensor | None:
     if min(call.ndim(a), call.ndim(b)) < 2 or not call.floats(a, b):
         return None
     return call("MatMul", a, b)
+
+
+@form(aten.embedding.default)
+def _embedding(
+    call: Call, weight: Tensor, indices: Tensor, padding_idx: int = -1, *_: Any
+) -> Tensor | None:
+    """The row `padding_idx` has no gradient: an attribute that ONNX lacks says so."""
+    if padding_idx < 0:
+        return None
+    return call("Gather", weight, indices, axis=0, **{PADDING_IDX: padding_idx})
 
 
 # Norms

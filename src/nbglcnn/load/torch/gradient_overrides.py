@@ -52,6 +52,11 @@ ANYTHING = frozenset(
         *(torch.Tensor.new_empty, torch.Tensor.new_empty_strided, torch.Tensor.resize_),
     )
 )
+# Embeddings, with the place of scale_grad_by_freq among their arguments.
+EMBEDDINGS: dict[Any, int] = {
+    **{F.embedding: 5, torch.embedding: 3},
+    **{F.embedding_bag: 5, torch.embedding_bag: 3},
+}
 RANDOM = (torch.rand_like, torch.randn_like, torch.randint_like)
 NO_GRAD = "torch.no_grad"
 HOOKS = "a backward hook"
@@ -88,7 +93,10 @@ def refuse_overrides(
         overrides = _Overrides(leaves)
         for path, part in twin.named_modules():
             if type(part).__module__.startswith("torch."):
-                continue  # the gradients of PyTorch's own modules are those of their operators
+                # The gradients of PyTorch's own modules are those of their operators.
+                if not getattr(part, "scale_grad_by_freq", False):
+                    continue
+                overrides.pytorchs.add(path)
             part.register_forward_pre_hook(lambda *_, path=path: overrides.open.append(path))
             part.register_forward_hook(lambda *_: void(overrides.open.pop()), always_call=True)
         with (
@@ -151,6 +159,7 @@ class _Overrides(TorchFunctionMode):
         self.leaves = leaves  # ids of the parameters whose gradients are asked for
         self.open: list[str] = []
         self.found: tuple[str, str, str] | None = None
+        self.pytorchs: set[str] = set()  # paths of modules in whose code no line is the user's
         self.disabled = False  # by torch.no_grad or set_grad_enabled
 
     def note(self, word: str) -> None:
@@ -162,7 +171,8 @@ class _Overrides(TorchFunctionMode):
             word = _called_function(function)
         elif word == NO_GRAD and not self.disabled and not torch.is_inference_mode_enabled():
             word = "an autograd.Function"
-        self.found = self.open[-1] if self.open else "", word, line_of_call()
+        path = self.open[-1] if self.open else ""
+        self.found = path, word, "" if path in self.pytorchs else line_of_call()
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -199,6 +209,10 @@ def _override(
     if func is F.gumbel_softmax:
         hard = kwargs.get("hard", args[2] if len(args) > 2 else False)
         return "F.gumbel_softmax(hard=True)" if hard else ""
+    if func in EMBEDDINGS:
+        at = EMBEDDINGS[func]
+        scaled = kwargs.get("scale_grad_by_freq", len(args) > at and args[at])
+        return f"{func.__name__}(scale_grad_by_freq=True)" if scaled else ""
     if func == DATA.__get__ or func is torch.Tensor.detach_:
         return WORDS[func]
     enabled = torch.is_grad_enabled()
