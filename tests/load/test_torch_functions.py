@@ -63,6 +63,9 @@ TYPES: dict[str, Function] = {
     "sum of bool items": lambda m, x: x * ((x > 0).any().item() + (x < 1).any().item()),
     "clamp of ints by a float": lambda m, x: x.long().clamp(0.5, 2),
     "clamp of ints from below": lambda m, x: x.long().clamp(min=0.5),
+    "rounded ints": lambda m, x: x.int().floor() + x.int().ceil() + (x * 3).long().trunc(),
+    "round of ints": lambda m, x: (x * 3).int().round(),
+    "ints that are numbers": lambda m, x: x * x.int().isfinite() + x.long().isnan(),
     "int32 indices": lambda m, x: x[:, torch.tensor([1, 0], dtype=torch.int32)],
     "int32 indices of the input": lambda m, x: x[:, x[0, :2].abs().int()],
     "int32 indices of a write": lambda m, x: (x * 2).index_put(

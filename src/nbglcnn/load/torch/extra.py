@@ -85,6 +85,13 @@ def decompositions() -> Mapping[Any, Callable[..., Any]]:
         aten.einsum.default: _einsum_of_diagonals,
         aten.embedding_bag.default: _embedding_bag,
         aten.embedding_bag.padding_idx: _embedding_bag,
+        **{
+            one: _of_floats(lambda x: x.clone())
+            for one in (aten.ceil.default, aten.floor.default, aten.round.default)
+        },
+        aten.trunc.default: _of_floats(lambda x: x.clone()),
+        aten.isnan.default: _of_floats(lambda x: x != x),
+        aten.isfinite.default: _of_floats(lambda x: x == x),
         aten.fmax.default: lambda a, b: _without_nan(aten.maximum.default, a, b),
         aten.fmin.default: lambda a, b: _without_nan(aten.minimum.default, a, b),
         aten.hypot.default: _hypot,
@@ -386,6 +393,11 @@ def _distances(
     if p == 0:
         return (differences != 0).to(a.dtype).sum(-1)
     return differences.pow(p).sum(-1).pow(1 / p)
+
+
+def _of_floats(of_integers: Callable[..., Any]) -> Callable[..., Any]:
+    """ONNX has such an operator for floats alone; of integers PyTorch's result is a simple one."""
+    return lambda x: NotImplemented if x.is_floating_point() or x.is_complex() else of_integers(x)
 
 
 def _clamp(x: torch.Tensor, low: Any = None, high: Any = None) -> Any:
