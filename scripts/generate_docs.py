@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 
+from nbglcnn.graph import PADDING_IDX
 from nbglcnn.load.bounds import MAX_RANK
 from nbglcnn.load.draft import OPSET
 from nbglcnn.load.onnx.model import OLDEST
@@ -118,6 +119,8 @@ def _attributes(operator: Operator) -> str:
     """The attributes' names, each with its values where not all are supported."""
     parts = []
     for name, allowed in sorted(operator.attributes.items()):
+        if name == PADDING_IDX:  # no file can have it
+            continue
         values = "" if allowed is anything else f": {_sentence(allowed.__doc__)}"
         parts.append(f"`{name}`{values}")
     return ", ".join(parts)

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 import nbglcnn
 from gradients import assert_gradients
+from nbglcnn.errors import ModelError
 
 CASES: dict[str, tuple[Callable[..., Tensor], tuple[int, ...]]] = {
     "reshape and transpose": (lambda x: x.reshape(2, 3, 20).transpose(1, 2), (2, 3, 4, 5)),
@@ -180,3 +181,14 @@ def test_a_padding_row_of_computed_weights_has_no_gradient() -> None:
         return F.embedding(IDS, x.tanh(), padding_idx=2) + F.embedding(IDS, x)
 
     assert_gradients(Function(looked_up, two=False), torch.randn(4, 3), torch.randn(4, 3))
+
+
+def test_a_file_cannot_have_a_padding_row() -> None:
+    table = onnx.numpy_helper.from_array(np.ones((4, 3), np.float32), "w")
+    node = onnx.helper.make_node("Gather", ["w", "i"], ["y"], padding_idx=1)
+    given = onnx.helper.make_tensor_value_info("i", onnx.TensorProto.INT64, [2])
+    made = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [2, 3])
+    graph = onnx.helper.make_graph([node], "g", [given], [made], [table])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 21)])
+    with pytest.raises(ModelError, match="attribute 'padding_idx' is not allowed here"):
+        nbglcnn.compile(model, np.array([0, 1]))
