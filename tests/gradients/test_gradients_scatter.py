@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from gradients import assert_gradients
 from operator_gradients import RNG, Row, assert_rows
 from scatter_gradients import REDUCTIONS, elements, scattered, slices, uneven
 
@@ -44,3 +45,21 @@ def test_of_updates_that_one_place_had_each_has_its_gradient() -> None:
         return x.scatter(1, torch.tensor(places), updates)
 
     assert_rows([Row("ScatterElements", right, [uneven(2, 5), places, uneven(2, 3)], {"axis": 1})])
+
+
+class Reduced(nn.Module):
+    def __init__(self, reduce: str, include_self: bool) -> None:
+        super().__init__()
+        self.how = {"reduce": reduce, "include_self": include_self}
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return x.scatter_reduce(1, torch.tensor([[0, 1, 0, 3], [2, 2, 2, 0]]), y, **self.how)
+
+
+@pytest.mark.parametrize("reduce", ["sum", "prod", "mean", "amax", "amin"])
+@pytest.mark.parametrize("include_self", [True, False], ids=["with self", "without self"])
+def test_reductions_of_a_module_with_and_without_what_was_there(
+    reduce: str, include_self: bool
+) -> None:
+    torch.manual_seed(3)
+    assert_gradients(Reduced(reduce, include_self), torch.randn(2, 5), torch.randn(2, 4))
