@@ -456,11 +456,8 @@ class Recorder:
             "varies": _varies(function, tags, args, sources),
             "parameters": frozenset().union(*(one.meta["parameters"] for one in sources)),
         }
-        if torch.Tag.dynamic_output_shape in tags:
-            if node.meta["varies"]:
-                self._varying.append(node)
-            for one in _deciding(function, args, sources):
-                self.settings |= one.meta["parameters"]
+        if torch.Tag.dynamic_output_shape in tags and node.meta["varies"]:
+            self._varying.append(node)
         return node
 
 
@@ -580,14 +577,6 @@ def _tensors(tree: Any) -> Iterator[torch.Tensor]:
     elif isinstance(tree, Mapping):
         for one in tree.values():
             yield from _tensors(one)
-
-
-def _deciding(function: Any, args: Any, sources: Sequence[FxNode]) -> list[FxNode]:
-    """The arguments whose numbers decide the shape of what an operator gives."""
-    if function is torch.ops.aten.index.Tensor:  # by masks; indices have a shape of their own
-        given = [one for one in args[1] if isinstance(one, fx.Node)]
-        return [one for one in given if one.meta["val"].dtype in (torch.bool, torch.uint8)]
-    return [*sources]
 
 
 # Operators that give one number everywhere: whatever their size, they are small as operators.

@@ -159,7 +159,7 @@ def _calls(twin: nn.Module, arrays: Sequence[Array]) -> list[tuple[str, str, Any
 
 def _tensors(value: Any) -> list[torch.Tensor]:
     if isinstance(value, torch.Tensor):
-        return [value.clone()]
+        return [value.detach().clone()]
     if isinstance(value, dict):
         value = list(value.values())
     return (
