@@ -91,12 +91,13 @@ SEEN = ("cli", "docs", "export", "project", "views")
 def _is_thorough(item: pytest.Item, in_lab: set[Path]) -> bool:
     """Whether `make test` leaves a test to `make test-all`.
 
-    Of a file's tests in JupyterLab the first is in `make test`: a flow of that feature. Of tests
-    with a page those on one renderer are, where the page is what a user sees.
+    Of the tests of a notebook or a feature in JupyterLab (test_…_notebook.py, test_…_lab.py) the
+    first is in `make test`. Of tests with a page those on one renderer are, where the page is what
+    a user sees.
     """
     fixtures = getattr(item, "fixturenames", ())
     if "lab" in fixtures:
-        first = item.path not in in_lab
+        first = item.path not in in_lab and item.path.stem.endswith(("_lab", "_notebook"))
         in_lab.add(item.path)
         return not first
     if "playwright" not in fixtures:
