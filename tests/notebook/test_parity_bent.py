@@ -267,7 +267,7 @@ class Counting(nn.Module):
 
 class ExportedOtherwise(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x * 1.005 if is_recorded() else x.clone()  # more is refused
+        return x * 1.5 if is_recorded() else x.clone()
 
 
 @pytest.mark.filterwarnings("ignore:.*two equal calls")

@@ -16,7 +16,6 @@ from nbglcnn import InputError, Session, UnsupportedOperator, Viewer, load
 from nbglcnn.disagreements import disagreement
 from nbglcnn.edits.replay import NONE
 from nbglcnn.graph import Node
-from nbglcnn.load.torch import runs
 from nbglcnn.lowering.lower import lower
 from nbglcnn.reference import exact, is_faithful, layer_alone, reference
 from nbglcnn.report import Match, Report, compared, judged, match
@@ -611,11 +610,7 @@ def test_a_model_whose_second_equal_call_differs_is_not_verified(
     assert "two equal calls of the model differ by" in rows["last"].cells()[-1]
 
 
-def test_a_models_own_float64_clears_no_layer_that_it_computes_otherwise(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(runs, "_near", lambda *_: True)  # else it would be refused
-
+def test_a_models_own_float64_clears_no_layer_that_it_computes_otherwise() -> None:
     class Sign(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             exported = is_recorded() or x.dtype == torch.float64
@@ -684,13 +679,13 @@ def test_noise_that_is_an_input_is_equal_in_both_calls() -> None:
 class ExportsAnother(Repeated):
     """Its exported program is another function than itself, by `factor`."""
 
-    factor = 1.005
+    factor = 1.5
 
     def between(self, x: torch.Tensor) -> torch.Tensor:
         return x * self.factor if is_recorded() else x
 
 
-@pytest.mark.parametrize("factor", [1.005, 1.001])
+@pytest.mark.parametrize("factor", [1.5, 1.001])
 def test_float64_of_the_loaded_graph_does_not_clear_what_the_model_computes_otherwise(
     factor: float,
 ) -> None:

@@ -98,7 +98,7 @@ class Recorder:
     `constants` are the tensors that were there, or came past all operators, with their numbers.
     `settings` are the names of parameters and buffers whose numbers Python has read. `made` says
     that some constants are no attributes of modules, `told` that Python made a text of the input's
-    numbers, or asserted something of them.
+    numbers, or asserted something of them, `items` that x.item() was a tensor.
     """
 
     modules: Modules
@@ -116,6 +116,7 @@ class Recorder:
         self.paused = False
         self.wrote = False
         self.told = False
+        self.items = False
         self.made = False
         self._attributes: set[int] = set()
         self._first: FxNode | None = None  # placeholders stand before it
@@ -519,6 +520,7 @@ class _Reads(TorchFunctionMode):
                     if item.dtype is torch.bool:  # in Python True is 1: 1 - t.item() is a number
                         item = item.long()
                     item.nbglcnn_is_item = True  # whose text is a number's
+                    self._recorder.items = True
                     return item
         elif name == "__deepcopy__":
             return args[0].clone()
