@@ -29,7 +29,7 @@ from targets import PAUSE_S  # noqa: E402
 
 CELLS = ("fashion autoencoder", "resnet18", "pix2pix64")
 HEAVY = "pix2pix64"  # 218 MB of weights; on one renderer unless everything is measured
-PARTS = ("export", "import", "plan", "transfer", "shaders", "run")
+PARTS = ("load", "plan", "transfer", "shaders", "run")
 PATIENCE_MS = 300_000
 AGAIN = "() => { window.clock = { tasks: [] }; }"
 CLEAN = "() => !document.querySelector('.nbglcnn')"
@@ -74,11 +74,11 @@ for (const [name, label] of [["compileShader", "compiling"], ["texSubImage3D", "
 }
 }"""
 
-# In the kernel: what Viewer() spends where. PyTorch's own part stands apart from ours.
+# In the kernel: what Viewer() spends where.
 PREPARE = """
 import json, sys, time
 sys.path[:0] = [{bench!r}]
-import torch, torch.export, torch.onnx
+import torch
 from nbglcnn import Viewer
 from nbglcnn.lowering import lower
 from nbglcnn.viewer import network as module
@@ -93,8 +93,6 @@ def clocked(owner, name, label):
         finally:
             spent[label] = spent.get(label, 0) + time.time() - start
     setattr(owner, name, timed)
-clocked(torch.export, "export", "export")
-clocked(torch.onnx, "export", "export")
 clocked(module, "load_mixed", "load")
 clocked(lower, "lower", "lower")
 clocked(module, "pack_file", "pack")
@@ -116,15 +114,13 @@ def measured(page: Page, seen: dict[str, float]) -> dict[str, Any]:
     """Seconds of each part, and the longest main-thread task in milliseconds."""
     clock = page.evaluate("() => window.clock")
     begun, made, drawn = seen["begun"], seen["made"], clock["drawn"]
-    export = seen.get("export", 0.0)
     hello = clock.get("hello", made)
     uploading = clock.get("uploading", drawn)
     compiling = min(clock.get("compiling", uploading), uploading)  # a second cell compiles nothing
     tasks = [ms for start, ms in clock["tasks"] if start + ms / 1000 > hello]
     return {
         "total": drawn - begun,
-        "export": export,
-        "import": seen["load"] - export,
+        "load": seen["load"],
         "plan": seen["lower"] + seen["pack"],
         "transfer": compiling - made,
         "shaders": uploading - compiling,

@@ -207,7 +207,7 @@ def _loading(found: dict[str, Any]) -> str:
 
 def _cells(found: dict[str, Any]) -> str:
     rows = []
-    parts = ("export", "import", "plan", "transfer", "shaders", "run")
+    parts = ("load", "plan", "transfer", "shaders", "run")
     for renderer, networks in found.items():
         for name, cells in networks.items():
             for k, (which, cell) in enumerate(zip(("first", "second"), cells, strict=True)):
@@ -215,7 +215,7 @@ def _cells(found: dict[str, Any]) -> str:
                 row = [f"{name}, {which} cell", renderer, _held(cell["total"], most)]
                 row += [f"{cell[part]:.1f}" for part in parts]
                 rows.append([*row, _held(cell["text"], WORDS_S), _held(cell["task_ms"], TASK_MS)])
-    heads = ["", "renderer", "**all**", "PyTorch's export", "reading it", "Plan", "transfer"]
+    heads = ["", "renderer", "**all**", "recording it", "Plan", "transfer"]
     heads += ["shaders", "first run", "first words after", "longest task"]
     return (
         "## The first picture\n"
