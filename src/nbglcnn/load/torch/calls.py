@@ -274,10 +274,9 @@ def run(
     noise: int = 0,
     arguments: Arguments | None = None,
 ) -> None:
-    """Call the model with hooks on its named modules; the same in eager mode and while exporting.
+    """Call the model with hooks on its named modules; the same while it is recorded.
 
     So many of the last inputs are what it draws, in the order of the calls that do.
-    The names come from outside because torch.export shows a module with two names as two modules.
     """
     import torch
 
