@@ -13,6 +13,7 @@ from nbglcnn.graph import OWN, InPython, Node
 from nbglcnn.load.names import Call, replaced
 from nbglcnn.load.torch.calls import is_leaf
 from nbglcnn.load.torch.memory import FxNode
+from nbglcnn.load.torch.passed import version_of
 from nbglcnn.load.torch.recorder import Recorder
 
 
@@ -36,12 +37,12 @@ class CutCalls:
         """Such a call begins, with these tensors among its arguments; nothing in it is recorded."""
         self.calls.append(call)
         self.reads.append([self.recorder.node(one) for one in given])
-        self._given = [(one, _version(one)) for one in given]
+        self._given = [(one, version_of(one)) for one in given]
         self.recorder.pause()
 
     def end(self, output: Any) -> Any:
         """It ends, and gives this: the recording goes on with copies of the tensors in it."""
-        written = [one for one, version in self._given if _version(one) != version]
+        written = [one for one, version in self._given if version_of(one) != version]
         count = len(self.inputs)
 
         def stand(_: str, tensor: torch.Tensor) -> torch.Tensor:
@@ -83,10 +84,6 @@ class CutCalls:
                 module=call.path,
                 python=own,
             )
-
-
-def _version(tensor: torch.Tensor) -> int:
-    return 0 if tensor.is_inference() else tensor._version
 
 
 def widened(

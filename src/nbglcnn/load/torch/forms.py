@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,13 @@ from nbglcnn.graph import PADDING_IDX, Attribute
 from nbglcnn.load.draft import OPSET
 
 FLOATS = (torch.float32, torch.float64)
+NUMPY = {
+    one: torch.empty(0, dtype=one).numpy().dtype
+    for one in (
+        *(torch.float32, torch.float64, torch.float16, torch.bool),
+        *(torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64),
+    )
+}
 
 
 @dataclass(eq=False, slots=True)
@@ -64,7 +70,7 @@ class Call:
 
     def number(self, value: float, x: Tensor) -> Tensor:
         """A number of the same type as a tensor."""
-        return self.constant(value, _numpy(self.like[x].dtype))
+        return self.constant(value, NUMPY[self.like[x].dtype])
 
     def ndim(self, x: Tensor) -> int:
         """How many dimensions a tensor has."""
@@ -75,11 +81,6 @@ class Call:
         return self.given.dtype in FLOATS and all(
             isinstance(one, Tensor) and self.like[one].dtype is self.given.dtype for one in tensors
         )
-
-
-@cache
-def _numpy(dtype: torch.dtype) -> np.dtype[Any]:
-    return torch.empty(0, dtype=dtype).numpy().dtype
 
 
 Form = Callable[..., Any]
@@ -190,7 +191,7 @@ def _batch_norm(
 ) -> list[Tensor] | None:  # fmt: skip
     if call.like[x].dtype not in FLOATS or call.ndim(x) < 2:
         return None
-    ones = np.ones(call.like[mean].shape, _numpy(call.like[x].dtype))
+    ones = np.ones(call.like[mean].shape, NUMPY[call.like[x].dtype])
     scale = call.constant(ones, ones.dtype) if weight is None else weight
     shift = call.constant(0 * ones, ones.dtype) if bias is None else bias
     return [call("BatchNormalization", x, scale, shift, mean, variance, epsilon=float(eps))]

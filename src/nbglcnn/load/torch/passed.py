@@ -82,15 +82,20 @@ class PassedTensors:
         return replaced(output, _is_tensor, other)
 
     def _sighting(self, tensor: torch.Tensor) -> _Sighting:
-        """That of the tensor as it is, one of now if it has none."""
+        """The sighting of the tensor in its present version; a new one if there is none."""
         known = self._seen.get(id(tensor))
-        version = 0 if tensor.is_inference() else tensor._version
+        version = version_of(tensor)
         # An id may be another tensor's by now; and in place a ReLU gives its input, but altered.
         if known is None or known.tensor() is not tensor or known.version != version:
             known = _Sighting(weakref.ref(tensor), version, self._now, self._count)
             self._seen[id(tensor)] = known
             self._count += 1
         return known
+
+
+def version_of(tensor: torch.Tensor) -> int:
+    """A number that each write into the tensor's memory changes; tensors of inference have none."""
+    return 0 if tensor.is_inference() else tensor._version
 
 
 def _is_tensor(value: Any) -> bool:

@@ -139,17 +139,13 @@ class Recorder:
 
     def pause(self) -> None:
         """Record nothing until `resume`."""
-        self._include(False)
+        _include(False)
         self.paused = True
 
     def resume(self) -> None:
         """Go on after `pause`."""
         self.paused = False
-        self._include(True)
-
-    @staticmethod
-    def _include(recorded: bool) -> None:
-        torch._C._dispatch_tls_set_dispatch_key_included(torch._C.DispatchKey.PreDispatch, recorded)
+        _include(True)
 
     def add_model(self, model: torch.nn.Module) -> None:
         """Parameters and buffers are known by these names."""
@@ -542,11 +538,16 @@ class _Reads(TorchFunctionMode):
 def unrecorded() -> Iterator[None]:
     """Operators are not recorded meanwhile."""
     included = torch._C._dispatch_tls_is_dispatch_key_included(torch._C.DispatchKey.PreDispatch)
-    torch._C._dispatch_tls_set_dispatch_key_included(torch._C.DispatchKey.PreDispatch, False)
+    _include(False)
     try:
         yield
     finally:
-        torch._C._dispatch_tls_set_dispatch_key_included(torch._C.DispatchKey.PreDispatch, included)
+        _include(included)
+
+
+def _include(recorded: bool) -> None:
+    """Whether this thread's operators reach the mode."""
+    torch._C._dispatch_tls_set_dispatch_key_included(torch._C.DispatchKey.PreDispatch, recorded)
 
 
 def _without_numbers(value: Any) -> Any:
@@ -661,18 +662,19 @@ def _functional(
     mine = [one.name for one in schema.arguments if not _is_out(one)]
     names = [one.name for one in plain._schema.arguments]  # dropout's is `input`, dropout_'s `self`
     own = {n: named[own] for n, own in zip(names, mine, strict=True) if own in named}
-    return plain, _by_place(plain, own)
+    return plain, by_place(plain, own)
 
 
-def _by_place(function: Any, given: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Arguments by name as a call has them: in their places, but for those that have none."""
-    args: list[Any] = []
-    kwargs = dict(given)
-    for one in function._schema.arguments:
+def by_place(
+    function: Any, named: Mapping[str, Any], args: Sequence[Any] = ()
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments as the dispatcher gives them: by name are only those that have no place."""
+    placed, kwargs = [*args], dict(named)
+    for one in function._schema.arguments[len(placed) :]:
         if one.kwarg_only or one.name not in kwargs:
             break
-        args.append(kwargs.pop(one.name))
-    return tuple(args), kwargs
+        placed.append(kwargs.pop(one.name))
+    return tuple(placed), kwargs
 
 
 def _shaped(plain: Any, own: tuple[Any, Any], written: Sequence[torch.Tensor]) -> Any:

@@ -236,7 +236,7 @@ def _near(recording: Recorded, seen: Seen) -> bool:
     ours = [array for _, array in outputs_of(seen.root, seen.arrays)]
     theirs = [numbers_of(tensor) for tensor in recording.returned]
     if [one.shape for one in ours] != [one.shape for one in theirs]:
-        return True  # of other calls, which is told in other words
+        return True  # the comparison of calls reports it
     for a, b in zip(ours, theirs, strict=True):
         if a.dtype.kind == "f" and a.size:
             sizes = np.abs(a[np.isfinite(a)])

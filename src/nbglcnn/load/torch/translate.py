@@ -16,9 +16,9 @@ from nbglcnn.errors import UnsupportedOperator
 from nbglcnn.graph import Attribute
 from nbglcnn.load.bounds import shown
 from nbglcnn.load.draft import OPSET
-from nbglcnn.load.torch.forms import FORMS, Call, Step, Tensor
+from nbglcnn.load.torch.forms import FORMS, NUMPY, Call, Step, Tensor
 from nbglcnn.load.torch.memory import FxNode
-from nbglcnn.load.torch.recorder import Program
+from nbglcnn.load.torch.recorder import Program, by_place
 from nbglcnn.load.torch.source import path_of
 from nbglcnn.load.torch.tables import built
 
@@ -78,7 +78,7 @@ def translated(program: Program) -> tuple[list[tuple[Step, FxNode]], dict[FxNode
         like[value] = one
         if one.layout is torch.strided:
             value.shape = (*one.shape, 2) if one.is_complex() else tuple(one.shape)
-            value.dtype = np.dtype(np.float32) if one.is_complex() else _NUMPY.get(one.dtype)
+            value.dtype = np.dtype(np.float32) if one.is_complex() else NUMPY.get(one.dtype)
 
     for node in program.graph.nodes:
         if node.op == "placeholder":
@@ -94,10 +94,10 @@ def translated(program: Program) -> tuple[list[tuple[Step, FxNode]], dict[FxNode
             values[node] = pieces[at]
             values[node].name = node.name
             continue
-        args, kwargs = _positional(node)
         call = Call(node.meta["val"], like, [])
         made = None
         if (form := FORMS.get(node.target)) is not None:
+            args, kwargs = by_place(node.target, node.kwargs, node.args)
             made = form(call, *fx.map_arg(args, given), **fx.map_arg(kwargs, given))
         if made is None:
             onnxscript = onnxscript or _Onnxscript(like)
@@ -113,26 +113,6 @@ def translated(program: Program) -> tuple[list[tuple[Step, FxNode]], dict[FxNode
         values[node] = made
         steps += [(one, node) for one in own]
     return steps, values
-
-
-def _positional(node: fx.Node) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """A call's arguments as the dispatcher gives them: by name are only those that must be."""
-    args, kwargs = [*node.args], dict(node.kwargs)
-    schema = getattr(node.target, "_schema", None)
-    for one in schema.arguments[len(args) :] if schema is not None else ():
-        if one.kwarg_only or one.name not in kwargs:
-            break
-        args.append(kwargs.pop(one.name))
-    return tuple(args), kwargs
-
-
-_NUMPY = {
-    one: torch.empty(0, dtype=one).numpy().dtype
-    for one in (
-        *(torch.float32, torch.float64, torch.float16, torch.bool),
-        *(torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64),
-    )
-}
 
 
 class _Onnxscript:
