@@ -21,14 +21,21 @@ const arrays = new Map<string, Float32Array>();
 /** Calls of WebGL by their names, and bytes of those that upload. */
 const calls: Record<string, number> = {};
 
-/** Counts what is made, uploaded and drawn from here on. */
+/** Whether this draws another band of a pass: under load runs are submitted in bands, however short they are. */
+const isFurtherBand = (gl: WebGL2RenderingContext): boolean => {
+  if (!gl.isEnabled(gl.SCISSOR_TEST)) return false;
+  const [x, y] = gl.getParameter(gl.SCISSOR_BOX) as Int32Array;
+  return x !== 0 || y !== 0;
+};
+
+/** Counts what is made, uploaded and drawn from here on; a pass that is drawn in bands counts once. */
 function count(): void {
   const { prototype } = WebGL2RenderingContext;
   const counted = ["createTexture", "linkProgram", "bufferSubData", "bufferData", "texSubImage3D"];
   for (const name of [...counted, "texStorage3D", "drawArrays"] as const) {
     const own = Reflect.get(prototype, name) as (...given: unknown[]) => unknown;
-    Reflect.set(prototype, name, function (this: unknown, ...given: unknown[]) {
-      calls[name] = (calls[name] ?? 0) + 1;
+    Reflect.set(prototype, name, function (this: WebGL2RenderingContext, ...given: unknown[]) {
+      if (name !== "drawArrays" || !isFurtherBand(this)) calls[name] = (calls[name] ?? 0) + 1;
       return own.apply(this, given);
     });
   }
