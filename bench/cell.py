@@ -81,7 +81,7 @@ sys.path[:0] = [{bench!r}]
 import torch
 from nbglcnn import Viewer
 from nbglcnn.lowering import lower
-from nbglcnn.viewer import network as module
+from nbglcnn.widget import network as module
 from models import MODELS
 spent = {{}}
 def clocked(owner, name, label):

@@ -1,9 +1,9 @@
 // What the Viewer does at every run: all layers kept, ranges of all, maps of all drawn into 2-D canvases.
-import { openDevice } from "../js/src/gl/device.ts";
-import { parsePlan } from "../js/src/gl/format.ts";
-import { createSession } from "../js/src/gl/session.ts";
-import type { DrawJob, Session } from "../js/src/gl/types.ts";
-import type { Value } from "../js/src/plan.ts";
+import { openDevice } from "../js/src/webgl/device.ts";
+import { parsePlan } from "../js/src/plan/format.ts";
+import { createSession } from "../js/src/webgl/session.ts";
+import type { DrawJob, Session } from "../js/src/plan/runtime.ts";
+import type { Value } from "../js/src/plan/schema.ts";
 import { fitScale, tileSide } from "../js/src/views/layout.ts";
 import type { Peer } from "./peers.ts";
 

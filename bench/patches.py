@@ -9,7 +9,7 @@ import numpy as np
 
 from models import MODELS
 from nbglcnn.tables import table
-from nbglcnn.viewer.network import Network
+from nbglcnn.widget.network import Network
 
 TURNS = 5
 

@@ -28,7 +28,7 @@ from torch.nn import functional as F  # noqa: E402
 
 import nbglcnn  # noqa: E402
 from bundle import bundled, install, node_path  # noqa: E402
-from nbglcnn.training.local import compiled  # noqa: E402
+from nbglcnn.features.training.local import compiled  # noqa: E402
 from pages import TRAINING, page  # noqa: E402
 from report import REFERENCE, WRONG_LOSS  # noqa: E402
 

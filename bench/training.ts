@@ -1,8 +1,8 @@
 // The page that times training: every peer begins with the same weights and gets the same batches.
-import { openDevice } from "../js/src/gl/device.ts";
-import { parsePlan } from "../js/src/gl/format.ts";
-import { createSession } from "../js/src/gl/session.ts";
-import type { Session } from "../js/src/gl/types.ts";
+import { openDevice } from "../js/src/webgl/device.ts";
+import { parsePlan } from "../js/src/plan/format.ts";
+import { createSession } from "../js/src/webgl/session.ts";
+import type { Session } from "../js/src/plan/runtime.ts";
 import { makeConvNet } from "./convnet.ts";
 import { type Counts, count } from "./count.ts";
 import { makeTensorFlowTrainer } from "./tensorflow_training.ts";

@@ -25,8 +25,8 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 from browsers import RENDERERS
 from nbglcnn.backend import compiled, named_inputs, outputs_of, shape_inputs
 from nbglcnn.errors import UnsupportedModel
-from nbglcnn.plan import Plan
-from nbglcnn.session import Session
+from nbglcnn.plan.schema import Plan
+from nbglcnn.runtime.session import Session
 from nbglcnn.tables import table
 from onnx_proof import unproven
 from onnx_suite import RINGS, SuiteCase, suite

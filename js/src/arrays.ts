@@ -1,5 +1,5 @@
 // Arrays and pictures by name, as scripts of a page give them, and arrays as they get them.
-import { type Picture, PlanError } from "./gl/types.ts";
+import { type Picture, PlanError } from "./plan/runtime.ts";
 
 /** One array by name. */
 export type Arrays = Readonly<Record<string, Float32Array>>;

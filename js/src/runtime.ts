@@ -5,17 +5,17 @@
 //   const output = await session.run(new Float32Array(1 * 3 * 224 * 224));
 //   const same = await session.run(document.querySelector("canvas"));
 import { type Arrays, type Given, isPicture, namedInputs, onlyOrAll } from "./arrays.ts";
-import { type GlDevice, openDevice } from "./gl/device.ts";
-import { sizeOf, unseen } from "./gl/feeding.ts";
-import { parsePlan } from "./gl/format.ts";
-import { needed } from "./gl/needed.ts";
-import { readValue } from "./gl/reads.ts";
-import { Runner } from "./gl/runner.ts";
-import { Sections } from "./gl/sections.ts";
-import type { Device, Precision, Progress } from "./gl/types.ts";
+import { parsePlan } from "./plan/format.ts";
+import { needed } from "./plan/required_inputs.ts";
+import type { Device, Precision, Progress } from "./plan/runtime.ts";
+import { Sections } from "./plan/sections.ts";
+import { type GlDevice, openDevice } from "./webgl/device.ts";
+import { sizeOf, unseen } from "./webgl/input_feed.ts";
+import { readValue } from "./webgl/reads.ts";
+import { Runner } from "./webgl/runner.ts";
 
 export type { Arrays, Given } from "./arrays.ts";
-export * from "./gl/types.ts";
+export * from "./plan/runtime.ts";
 export { openDevice };
 
 export interface LoadedPlan {

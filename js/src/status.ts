@@ -1,5 +1,5 @@
 // Where a viewer stands, and the words for every state in one place: engine and comm client choose, the views show.
-import type { DeviceUnavailable } from "./gl/types.ts";
+import type { DeviceUnavailable } from "./plan/runtime.ts";
 
 /** Where a viewer stands. Only "ready" shows no message under the pictures. */
 export type Phase =

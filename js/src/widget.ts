@@ -2,14 +2,14 @@
 import type { AnyModel, InitializeProps, RenderProps } from "@anywidget/types";
 import { batch, effect, type Signal } from "@preact/signals";
 import { CommClient } from "./comm/client.ts";
+import { at } from "./describe_unknown.ts";
+import type { Moment } from "./features/edits/state.ts";
+import type { Source } from "./features/sources/records.ts";
+import type { TeachingRecord } from "./features/teaching/records.ts";
+import type { TrainingRecord } from "./features/training/records.ts";
 import { COLOR_RANGES, COLORMAPS } from "./messages.ts";
-import type { Source } from "./source.ts";
-import type { Moment } from "./state/edits.ts";
 import type { ViewerState } from "./state.ts";
-import type { TeachingRecord } from "./teaching.ts";
-import type { TrainingRecord } from "./training.ts";
-import { selectionOf, turn, viewOf } from "./turning.ts";
-import { at } from "./unknown.ts";
+import { selectionOf, turn, viewOf } from "./view_sync.ts";
 import { mount } from "./views/app.tsx";
 
 /** What one model needs of this module, which all Viewers of a page share. */

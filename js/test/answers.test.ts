@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, mock, test } from "node:test";
 import type { Engine } from "../src/engine/types.ts";
-import { beforeKey } from "../src/gl/derived.ts";
 import { CHUNK, type Read } from "../src/messages.ts";
+import { beforeKey } from "../src/plan/derived_values.ts";
 import "./text_imports.ts";
 
 const { Answers } = await import("../src/comm/answers.ts");

@@ -1,8 +1,8 @@
 // The batches of a training in the page: each epoch has all examples, each row is its own, and what a step is told.
 import assert from "node:assert/strict";
 import test from "node:test";
-import { addNoise, batchOf, chosen, rowsOf, scalarsOf } from "../src/training/batches.ts";
-import type { Column, Course } from "../src/training.ts";
+import { addNoise, batchOf, chosen, rowsOf, scalarsOf } from "../src/features/training/batches.ts";
+import type { Column, Course } from "../src/features/training/records.ts";
 
 const column = (key: string, more: Partial<Column> = {}): Column =>
   ({ key, dtype: "uint8", shape: [2], scale: 1 / 255, data: "", held_out: "", ...more }) as Column;

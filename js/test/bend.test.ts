@@ -1,12 +1,19 @@
 // Bends in the page: sets of channels, the list of edits, typed numbers, and the lines of Python.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Edit, TRANSFORMS } from "../src/edits.ts";
-import { pythonOf } from "../src/views/bend/lines.ts";
-import { parsed, stepped, written } from "../src/views/bend/numbers.ts";
-import { PRESETS, presetOf } from "../src/views/bend/presets.ts";
-import { clusters, every, half, inverse } from "../src/views/bend/sets.ts";
-import { asChannels, bend, countText, MIX, moved, muted } from "../src/views/bend/stack.ts";
+import { pythonOf } from "../src/features/edits/views/lines.ts";
+import { parsed, stepped, written } from "../src/features/edits/views/numbers.ts";
+import { PRESETS, presetOf } from "../src/features/edits/views/presets.ts";
+import { clusters, every, half, inverse } from "../src/features/edits/views/sets.ts";
+import {
+  asChannels,
+  bend,
+  countText,
+  MIX,
+  moved,
+  muted,
+} from "../src/features/edits/views/stack.ts";
+import { type Edit, TRANSFORMS } from "../src/plan/edits.ts";
 
 const kind = (name: string) => {
   const found = TRANSFORMS.find((one) => one.name === name);

@@ -5,7 +5,7 @@ import { signal } from "@preact/signals";
 import { Checks, EVERY_MS, LIVE_MS, REST_MS } from "../src/engine/checks.ts";
 import { twinsOf } from "../src/engine/samples.ts";
 import type { Engine } from "../src/engine/types.ts";
-import type { PlanHeader } from "../src/plan.ts";
+import type { PlanHeader } from "../src/plan/schema.ts";
 
 let now = 0;
 const real = performance.now;

@@ -10,9 +10,9 @@ import {
   runningMean,
   scaleOf,
   ticksOf,
-} from "../src/views/train/curves.ts";
-import { fitting, mostOf, paintTiles, type Tiling } from "../src/views/train/tiles.ts";
-import { batchOf, groupsOf, layersText, learnable } from "../src/views/train/words.ts";
+} from "../src/features/training/views/curves.ts";
+import { fitting, mostOf, paintTiles, type Tiling } from "../src/features/training/views/tiles.ts";
+import { batchOf, groupsOf, layersText, learnable } from "../src/features/training/views/words.ts";
 
 const close = (found: ArrayLike<number>, wanted: readonly number[]): void => {
   assert.equal(found.length, wanted.length);

@@ -1,9 +1,6 @@
 // The edits of one page: what can be undone, which edits act, and the injected arrays that they keep.
 import assert from "node:assert/strict";
 import test from "node:test";
-import type { Edit } from "../src/edits.ts";
-import type { Session } from "../src/gl/types.ts";
-import { MOST_STEPS } from "../src/messages.ts";
 import {
   active,
   change,
@@ -13,7 +10,10 @@ import {
   said,
   undo,
   unlike,
-} from "../src/state/edits.ts";
+} from "../src/features/edits/state.ts";
+import { MOST_STEPS } from "../src/messages.ts";
+import type { Edit } from "../src/plan/edits.ts";
+import type { Session } from "../src/plan/runtime.ts";
 import { PLAIN_EDIT } from "./plain_edit.ts";
 import "./text_imports.ts";
 

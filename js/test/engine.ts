@@ -3,8 +3,8 @@
 import { createEngine } from "../src/engine/engine.ts";
 import { pageStore } from "../src/engine/store.ts";
 import type { Content, Engine } from "../src/engine/types.ts";
-import type { GlDevice } from "../src/gl/device.ts";
-import type { DrawJob, Session } from "../src/gl/types.ts";
+import type { DrawJob, Session } from "../src/plan/runtime.ts";
+import type { GlDevice } from "../src/webgl/device.ts";
 
 const store = pageStore();
 const told: string[] = [];

@@ -14,7 +14,7 @@ import { response } from "../src/explain/response.ts";
 import { softmax } from "../src/explain/softmax.ts";
 import { coordinates, place, sizeOf, type Tensor } from "../src/explain/tensor.ts";
 import { slidingLines, transposedLines } from "../src/explain/window.ts";
-import type { Along, Move } from "../src/plan.ts";
+import type { Along, Move } from "../src/plan/schema.ts";
 import { layer, operand } from "./layers.ts";
 
 /** Numbers that differ everywhere, the same in every run. */

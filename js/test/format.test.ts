@@ -3,10 +3,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as zlib from "node:zlib";
 import { passCount } from "../src/format.ts";
-import { checkPlan } from "../src/gl/check.ts";
-import { crc32 } from "../src/gl/crc.ts";
-import { parsePlan } from "../src/gl/format.ts";
-import { ALIGN, VERSION } from "../src/plan.ts";
+import { checkPlan } from "../src/plan/checks.ts";
+import { crc32 } from "../src/plan/crc.ts";
+import { parsePlan } from "../src/plan/format.ts";
+import { ALIGN, VERSION } from "../src/plan/schema.ts";
 import { file, header, sealed } from "./plans.ts";
 
 test("a Plan file gives its header, uniforms and weights", () => {

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { networkOf } from "../src/network/network.ts";
-import type { Layer, PlanHeader, Value } from "../src/plan.ts";
+import type { Layer, PlanHeader, Value } from "../src/plan/schema.ts";
 import type { Placed, Placement } from "../src/views/graph/boxes.ts";
 import {
   fit,

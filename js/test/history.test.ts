@@ -1,9 +1,9 @@
 // What a training remembers: checkpoints that grow sparser, curves that are left, and what Python is told of both.
 import assert from "node:assert/strict";
 import test from "node:test";
-import { History } from "../src/training/history.ts";
-import { Line } from "../src/training/line.ts";
-import { nextStep } from "../src/training/ring.ts";
+import { nextStep } from "../src/features/training/checkpoints.ts";
+import { History } from "../src/features/training/history.ts";
+import { Line } from "../src/features/training/loss_history.ts";
 
 const kept = (step: number, bytes = 4) => ({
   step,

@@ -1,8 +1,13 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { sourceOf } from "../src/sources/records.ts";
-import { codeAt, codesOf, labelOf, nearest, nearWords } from "../src/views/latent/codes.ts";
-import { dot, lengthOf } from "../src/views/latent/numbers.ts";
+import {
+  codeAt,
+  codesOf,
+  labelOf,
+  nearest,
+  nearWords,
+} from "../src/features/latent/views/codes.ts";
+import { dot, lengthOf } from "../src/features/latent/views/numbers.ts";
 import {
   axesOf,
   CELLS,
@@ -14,8 +19,9 @@ import {
   planeOf,
   pointOf,
   sliderRange,
-} from "../src/views/latent/plane.ts";
-import { pythonOf } from "../src/views/sources/words.ts";
+} from "../src/features/latent/views/plane.ts";
+import { sourceOf } from "../src/features/sources/page_sources.ts";
+import { pythonOf } from "../src/features/sources/views/words.ts";
 
 /** Four codes of three numbers, whose directions are the first two axes. */
 function packed(change: Record<string, unknown> = {}): Uint8Array<ArrayBuffer> {

@@ -1,6 +1,6 @@
 // Layers of a Plan's table, for tests of what the views make of them.
 import type { Tensor } from "../src/explain/tensor.ts";
-import type { Layer, Move, Operand } from "../src/plan.ts";
+import type { Layer, Move, Operand } from "../src/plan/schema.ts";
 import { OPERATORS } from "./operators.ts";
 
 export function layer(

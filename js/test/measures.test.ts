@@ -1,16 +1,16 @@
 // Numbers that views ask of a session: asked once a run, for each example, channel and count by themselves.
 import assert from "node:assert/strict";
 import test from "node:test";
-import type { Session, Statistics, Summary } from "../src/gl/types.ts";
 import { displayOf, imageShape } from "../src/network/display.ts";
-import type { Pair, PlanHeader, Value } from "../src/plan.ts";
+import type { Session, Statistics, Summary } from "../src/plan/runtime.ts";
+import type { Pair, PlanHeader, Value } from "../src/plan/schema.ts";
 import { rankOf, similarity } from "../src/views/spread.ts";
 import { header } from "./plans.ts";
 import "./text_imports.ts";
 
 const { createState } = await import("../src/state.ts");
 const { createMeasures, isReadable } = await import("../src/views/measures.ts");
-const { changeOf, sharedEnds } = await import("../src/views/compare/pairs.ts");
+const { changeOf, sharedEnds } = await import("../src/features/compare/views/pairs.ts");
 const { countClasses } = await import("../src/views/overlay/count.ts");
 const { boundsOf, flagOf } = await import("../src/views/flags.ts");
 

@@ -1,15 +1,15 @@
 // What tests/support/page.py calls in a browser: the GL layer with arrays as base64, since JSON has no NaN.
 
-import type { Edit } from "../src/edits.ts";
-import { bendProgram, blocksOf, numbersOfEdit } from "../src/gl/bending.ts";
-import { beforeKey, differenceKey, stageKey, withoutKey } from "../src/gl/derived.ts";
-import { type GlDevice, openDevice } from "../src/gl/device.ts";
-import { parsePlan } from "../src/gl/format.ts";
-import { probe } from "../src/gl/probe.ts";
-import { createSession } from "../src/gl/session.ts";
-import type { Delivery, DrawJob, Progress, Session } from "../src/gl/types.ts";
-import type { Value } from "../src/plan.ts";
+import { beforeKey, differenceKey, stageKey, withoutKey } from "../src/plan/derived_values.ts";
+import { bendProgram, blocksOf, numbersOfEdit } from "../src/plan/edit_program.ts";
+import type { Edit } from "../src/plan/edits.ts";
+import { parsePlan } from "../src/plan/format.ts";
+import type { Delivery, DrawJob, Progress, Session } from "../src/plan/runtime.ts";
+import type { Value } from "../src/plan/schema.ts";
 import { load } from "../src/runtime.ts";
+import { type GlDevice, openDevice } from "../src/webgl/device.ts";
+import { probe } from "../src/webgl/probe.ts";
+import { createSession } from "../src/webgl/session.ts";
 import { PLAIN_EDIT } from "./plain_edit.ts";
 
 let device: GlDevice | undefined;

@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { Fields } from "../src/explain/fields.ts";
 import { type Mask, placeOf } from "../src/explain/places.ts";
-import type { PlanHeader } from "../src/plan.ts";
+import type { PlanHeader } from "../src/plan/schema.ts";
 
 interface Question {
   readonly plan: PlanHeader;

@@ -1,5 +1,5 @@
 // An edit that transforms nothing, for tests to make theirs of.
-import type { Edit } from "../src/edits.ts";
+import type { Edit } from "../src/plan/edits.ts";
 
 export const PLAIN_EDIT: Edit = {
   layer: "",

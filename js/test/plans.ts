@@ -1,6 +1,6 @@
 // A small valid Plan for tests, and its file.
 import { crc32 } from "node:zlib";
-import { ALIGN, MAGIC, type PlanHeader, VERSION } from "../src/plan.ts";
+import { ALIGN, MAGIC, type PlanHeader, VERSION } from "../src/plan/schema.ts";
 import { layer } from "./layers.ts";
 
 const HASH = "0123456789abcdef0123456789abcdef";

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { longType, stagesOf } from "../src/network/network.ts";
 import { inPython, outdated, pythonOf, saidOf } from "../src/network/python.ts";
-import type { PlanHeader, Value } from "../src/plan.ts";
+import type { PlanHeader, Value } from "../src/plan/schema.ts";
 import { layer } from "./layers.ts";
 
 const WHY = "the operator LSTM is not among those that run";

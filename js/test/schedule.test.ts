@@ -10,8 +10,8 @@ import {
   predict,
   Turns,
   URGENT,
-} from "../src/gl/schedule.ts";
-import type { Pass } from "../src/plan.ts";
+} from "../src/plan/schedule.ts";
+import type { Pass } from "../src/plan/schema.ts";
 
 function pass(program: number, viewport: [number, number], cost = 1): Pass {
   return { program, inputs: [], output: 0, uniforms: 0, viewport, layer: -1, cost, values: [] };

@@ -1,25 +1,25 @@
 // Sources in a page: blocks of a data set, the numbers of an item, codes of a latent, and what Python hears of.
 import assert from "node:assert/strict";
 import { mock, test } from "node:test";
-import type { Input } from "../src/plan.ts";
-import type { Source } from "../src/source.ts";
-import type { Place } from "../src/sources/place.ts";
-import type { Feeder, Pen, SourceControls } from "../src/state/sources.ts";
+import type { Place } from "../src/features/sources/input_slot.ts";
+import type { Source } from "../src/features/sources/records.ts";
+import type { Feeder, Pen, SourceControls } from "../src/features/sources/state.ts";
+import type { Input } from "../src/plan/schema.ts";
 import "./text_imports.ts";
 
 const { createState } = await import("../src/state.ts");
-const { createBlocks } = await import("../src/sources/blocks.ts");
-const { averaged, drawing } = await import("../src/sources/drawing.ts");
-const { nextItem, numbersOf } = await import("../src/sources/images.ts");
-const { loop } = await import("../src/sources/loop.ts");
-const { sidesOf } = await import("../src/gl/fitting.ts");
-const { forAll } = await import("../src/sources/place.ts");
-const { runSources } = await import("../src/sources/run.ts");
-const { likeliest } = await import("../src/sources/search.ts");
-const { placeOf } = await import("../src/sources/shuffle.ts");
-const { createTelling } = await import("../src/sources/telling.ts");
-const { webcam } = await import("../src/sources/webcam.ts");
-const { moveTo } = await import("../src/state/latents.ts");
+const { createBlocks } = await import("../src/features/sources/blocks.ts");
+const { averaged, drawing } = await import("../src/features/sources/drawing.ts");
+const { nextItem, numbersOf } = await import("../src/features/sources/images.ts");
+const { loop } = await import("../src/features/sources/loop.ts");
+const { sidesOf } = await import("../src/webgl/fit.ts");
+const { forAll } = await import("../src/features/sources/input_slot.ts");
+const { runSources } = await import("../src/features/sources/run.ts");
+const { likeliest } = await import("../src/features/sources/search.ts");
+const { placeOf } = await import("../src/features/sources/shuffle.ts");
+const { createTelling } = await import("../src/features/sources/status_reporter.ts");
+const { webcam } = await import("../src/features/sources/webcam.ts");
+const { moveTo } = await import("../src/features/latent/state.ts");
 const { spaced, textsOf } = await import("../src/comm/wire.ts");
 
 const AGAIN_MS = 5_000;

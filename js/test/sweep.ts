@@ -1,8 +1,9 @@
 // What tests/page/test_page_sweep.py calls: a session's whole life with one fault at the n-th call of WebGL.
-import { type GlDevice, openDevice } from "../src/gl/device.ts";
-import { parsePlan } from "../src/gl/format.ts";
-import { createSession } from "../src/gl/session.ts";
-import { DeviceUnavailable, type Session } from "../src/gl/types.ts";
+
+import { parsePlan } from "../src/plan/format.ts";
+import { DeviceUnavailable, type Session } from "../src/plan/runtime.ts";
+import { type GlDevice, openDevice } from "../src/webgl/device.ts";
+import { createSession } from "../src/webgl/session.ts";
 
 type Kind = "loss" | "link" | "memory";
 type Step = readonly [name: string, outcome: { readonly value?: string; readonly error?: string }];

@@ -1,21 +1,26 @@
 // A teaching in a page without Python: what the page has then is all there is; and the head that both find.
 import assert from "node:assert/strict";
 import test from "node:test";
-import type { Edit } from "../src/edits.ts";
-import type { Session } from "../src/gl/types.ts";
-import type { Feeder } from "../src/state/sources.ts";
-import { HELD_OUT, MOST_CLASSES, MOST_EXAMPLES, type TeachingRecord } from "../src/teaching.ts";
+import type { Feeder } from "../src/features/sources/state.ts";
+import {
+  HELD_OUT,
+  MOST_CLASSES,
+  MOST_EXAMPLES,
+  type TeachingRecord,
+} from "../src/features/teaching/records.ts";
+import type { Edit } from "../src/plan/edits.ts";
+import type { Session } from "../src/plan/runtime.ts";
 import { PLAIN_EDIT } from "./plain_edit.ts";
 import "./text_imports.ts";
 
-const { beforeKey } = await import("../src/gl/derived.ts");
+const { beforeKey } = await import("../src/plan/derived_values.ts");
 const { createState } = await import("../src/state.ts");
-const { changed, changeOf, NOTHING } = await import("../src/teaching/changes.ts");
-const { savedIn, teachingFile } = await import("../src/teaching/file.ts");
-const { heldOut, probabilities } = await import("../src/teaching/head.ts");
-const { learn } = await import("../src/teaching/learn.ts");
-const { featuresOf } = await import("../src/teaching/reading.ts");
-const { teachingOf } = await import("../src/teaching/store.ts");
+const { changed, changeOf, NOTHING } = await import("../src/features/teaching/changes.ts");
+const { savedIn, teachingFile } = await import("../src/features/teaching/file.ts");
+const { heldOut, probabilities } = await import("../src/features/teaching/head.ts");
+const { learn } = await import("../src/features/teaching/learn.ts");
+const { featuresOf } = await import("../src/features/teaching/reading.ts");
+const { teachingOf } = await import("../src/features/teaching/store.ts");
 
 const SHAPE = [3, 2, 1] as const;
 const COUNT = 2;

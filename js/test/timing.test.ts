@@ -1,7 +1,7 @@
 // How often a network runs, and how long a run takes: by a clock of the test's own.
 import assert from "node:assert/strict";
 import { mock, test } from "node:test";
-import type { RunInfo, Session } from "../src/gl/types.ts";
+import type { RunInfo, Session } from "../src/plan/runtime.ts";
 import "./text_imports.ts";
 
 mock.timers.enable({ apis: ["setTimeout", "setInterval", "Date"] });

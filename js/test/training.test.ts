@@ -1,17 +1,17 @@
 // A training in the page: the examples that views watch, the learning rate of a step, and what is watched.
 import assert from "node:assert/strict";
 import test from "node:test";
-import type { Session } from "../src/gl/types.ts";
-import type { PlanHeader } from "../src/plan.ts";
-import type { Checkpoint, TrainingHost } from "../src/state/training.ts";
-import { rowsOf } from "../src/training/batches.ts";
-import { fixedOf } from "../src/training/fixed.ts";
-import { fetched, rateOf, seenBy } from "../src/training/given.ts";
-import { History } from "../src/training/history.ts";
-import { Loop, type LoopEvents } from "../src/training/loop.ts";
-import { bytesOf, nextStep, withOne } from "../src/training/ring.ts";
-import { Watches } from "../src/training/watches.ts";
-import type { Column, Course, TrainingRecord } from "../src/training.ts";
+import { rowsOf } from "../src/features/training/batches.ts";
+import { bytesOf, nextStep, withOne } from "../src/features/training/checkpoints.ts";
+import { fetched, rateOf, seenBy } from "../src/features/training/dataset.ts";
+import { fixedOf } from "../src/features/training/fixed_examples.ts";
+import { History } from "../src/features/training/history.ts";
+import { Loop, type LoopEvents } from "../src/features/training/loop.ts";
+import type { Column, Course, TrainingRecord } from "../src/features/training/records.ts";
+import type { Checkpoint, TrainingHost } from "../src/features/training/state.ts";
+import { Watches } from "../src/features/training/watches.ts";
+import type { Session } from "../src/plan/runtime.ts";
+import type { PlanHeader } from "../src/plan/schema.ts";
 
 const column = (key: string, more: Partial<Column> = {}): Column =>
   ({ key, dtype: "uint8", shape: [2], scale: 1 / 255, blob: "", held_out: "", ...more }) as Column;

@@ -2,12 +2,12 @@
 import assert from "node:assert/strict";
 import { mock, test } from "node:test";
 import { batch, signal } from "@preact/signals";
-import type { Edit } from "../src/edits.ts";
+import type { Edit } from "../src/plan/edits.ts";
 import type { ViewerState } from "../src/state.ts";
 import "./text_imports.ts";
 
-const { createTries } = await import("../src/views/latent/tries.ts");
-const { latentEdit, valueOfCode } = await import("../src/sources/latent.ts");
+const { createTries } = await import("../src/features/latent/views/tries.ts");
+const { latentEdit, valueOfCode } = await import("../src/features/latent/latent.ts");
 
 mock.timers.enable({ apis: ["setTimeout"] });
 

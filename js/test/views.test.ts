@@ -2,7 +2,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as format from "../src/format.ts";
-import type { Statistics, Summary } from "../src/gl/types.ts";
 import { brief, chainTitle, leafName, within } from "../src/network/names.ts";
 import {
   describe,
@@ -12,7 +11,8 @@ import {
   settings,
   stagesOf,
 } from "../src/network/network.ts";
-import type { PlanHeader } from "../src/plan.ts";
+import type { Statistics, Summary } from "../src/plan/runtime.ts";
+import type { PlanHeader } from "../src/plan/schema.ts";
 import * as layout from "../src/views/layout.ts";
 import { gridOf, orderOf } from "../src/views/order.ts";
 import { rankOf } from "../src/views/spread.ts";

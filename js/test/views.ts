@@ -1,21 +1,21 @@
 // What tests/views/test_views.py calls in a browser: the views over a real session.
 import { effect, signal } from "@preact/signals";
 import { createElement, Fragment, options } from "preact";
-import type { Edit } from "../src/edits.ts";
 import { pageStore } from "../src/engine/store.ts";
-import { beforeKey } from "../src/gl/derived.ts";
-import { type GlDevice, openDevice } from "../src/gl/device.ts";
-import { parsePlan } from "../src/gl/format.ts";
-import { createSession } from "../src/gl/session.ts";
-import type { Device, DrawJob, Session } from "../src/gl/types.ts";
-import { runSources } from "../src/sources/run.ts";
+import { Everywhere } from "../src/features/edits/views/everywhere.tsx";
+import { runSources } from "../src/features/sources/run.ts";
+import { beforeKey } from "../src/plan/derived_values.ts";
+import type { Edit } from "../src/plan/edits.ts";
+import { parsePlan } from "../src/plan/format.ts";
+import type { Device, DrawJob, Session } from "../src/plan/runtime.ts";
 import { createState } from "../src/state.ts";
 import { says } from "../src/status.ts";
 import { mount } from "../src/views/app.tsx";
-import { Everywhere } from "../src/views/bend/everywhere.tsx";
 import { useViews } from "../src/views/context.ts";
 import { Manipulations } from "../src/views/manipulate/view.tsx";
 import { LEAST_ZOOM, larger } from "../src/views/present.tsx";
+import { type GlDevice, openDevice } from "../src/webgl/device.ts";
+import { createSession } from "../src/webgl/session.ts";
 import { remember, restore } from "./fresh.ts";
 import { over, rest, watch } from "./rest.ts";
 

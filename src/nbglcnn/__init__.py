@@ -9,53 +9,53 @@ if TYPE_CHECKING:
     from nbglcnn.api import check as check
     from nbglcnn.api import compile as compile
     from nbglcnn.api import verify as verify
-    from nbglcnn.export import export_html as export_html
-    from nbglcnn.gradients import gradient as gradient
-    from nbglcnn.plan import Plan as Plan
-    from nbglcnn.plan import Target as Target
-    from nbglcnn.preprocess import Preprocess as Preprocess
+    from nbglcnn.features.compare.comparison import compare as compare
+    from nbglcnn.features.edits.apply_bends import apply_bends as apply_bends
+    from nbglcnn.features.export.export import export_html as export_html
+    from nbglcnn.features.mirror.host import mirror as mirror
+    from nbglcnn.features.sources import Drawing as Drawing
+    from nbglcnn.features.sources import Images as Images
+    from nbglcnn.features.sources import Latent as Latent
+    from nbglcnn.features.sources import Noise as Noise
+    from nbglcnn.features.sources import Video as Video
+    from nbglcnn.features.sources import Webcam as Webcam
+    from nbglcnn.features.training import SGD as SGD
+    from nbglcnn.features.training import Adam as Adam
+    from nbglcnn.features.training import AdamW as AdamW
+    from nbglcnn.features.training import train as train
+    from nbglcnn.gradients.gradient import gradient as gradient
+    from nbglcnn.inputs.preprocess import Preprocess as Preprocess
+    from nbglcnn.plan.schema import Plan as Plan
+    from nbglcnn.plan.schema import Target as Target
     from nbglcnn.recording import record as record
-    from nbglcnn.replay import apply_bends as apply_bends
-    from nbglcnn.session import Session as Session
-    from nbglcnn.sources import Drawing as Drawing
-    from nbglcnn.sources import Images as Images
-    from nbglcnn.sources import Latent as Latent
-    from nbglcnn.sources import Noise as Noise
-    from nbglcnn.sources import Video as Video
-    from nbglcnn.sources import Webcam as Webcam
-    from nbglcnn.training import SGD as SGD
-    from nbglcnn.training import Adam as Adam
-    from nbglcnn.training import AdamW as AdamW
-    from nbglcnn.training import train as train
-    from nbglcnn.viewer import Viewer as Viewer
-    from nbglcnn.viewer.comparison import compare as compare
-    from nbglcnn.viewer.mirroring import mirror as mirror
+    from nbglcnn.runtime.session import Session as Session
+    from nbglcnn.widget import Viewer as Viewer
 
 # Imported when first used: `import nbglcnn` loads neither torch nor onnx nor OpenGL.
 _HOME = {
-    "Adam": "training",
-    "AdamW": "training",
-    "Drawing": "sources",
-    "Images": "sources",
-    "Latent": "sources",
-    "Noise": "sources",
-    "Plan": "plan",
-    "Preprocess": "preprocess",
-    "SGD": "training",
-    "Session": "session",
-    "Target": "plan",
-    "Video": "sources",
-    "Viewer": "viewer",
-    "Webcam": "sources",
-    "apply_bends": "replay",
+    "Adam": "features.training",
+    "AdamW": "features.training",
+    "Drawing": "features.sources",
+    "Images": "features.sources",
+    "Latent": "features.sources",
+    "Noise": "features.sources",
+    "Plan": "plan.schema",
+    "Preprocess": "inputs.preprocess",
+    "SGD": "features.training",
+    "Session": "runtime.session",
+    "Target": "plan.schema",
+    "Video": "features.sources",
+    "Viewer": "widget",
+    "Webcam": "features.sources",
+    "apply_bends": "features.edits.apply_bends",
     "check": "api",
-    "compare": "viewer.comparison",
+    "compare": "features.compare.comparison",
     "compile": "api",
-    "export_html": "export",
-    "gradient": "gradients",
-    "mirror": "viewer.mirroring",
+    "export_html": "features.export.export",
+    "gradient": "gradients.gradient",
+    "mirror": "features.mirror.host",
     "record": "recording",
-    "train": "training",
+    "train": "features.training",
     "verify": "api",
     "ContextLost": "errors",
     "DeviceError": "errors",

@@ -8,21 +8,21 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from nbglcnn.disagreements import disagreement
-from nbglcnn.edits.replay import bending, check_replayed
 from nbglcnn.errors import InputError, NbglcnnError, UnsupportedModel
+from nbglcnn.features.edits.replay import bending, check_replayed
 from nbglcnn.graph import Graph
 from nbglcnn.load import alone, bare, load, partly, prepared
 from nbglcnn.lowering.layers import layer_keys, layer_nodes, spelled
 from nbglcnn.lowering.lower import Observe, lower
 from nbglcnn.lowering.shapes import layer_name, partial_shapes
-from nbglcnn.partly import load_mixed
-from nbglcnn.plan import Plan, Precision, Target
+from nbglcnn.plan.schema import Plan, Precision, Target
+from nbglcnn.python_fallback import load_mixed
 from nbglcnn.reference import engine, exact, is_faithful, layer_alone, reference
 from nbglcnn.report import Match, Notes, Report, Support, compared
 
 if TYPE_CHECKING:
     from nbglcnn.load.onnx.model import Part
-    from nbglcnn.session import Session
+    from nbglcnn.runtime.session import Session
 
 
 def compile(
@@ -115,7 +115,7 @@ def verify(session: Session, model: Any, x: Any = None, *, preprocess: Any = Non
             remove it.
         SessionClosed: the session was closed.
     """
-    from nbglcnn.session import Session
+    from nbglcnn.runtime.session import Session
 
     if not isinstance(session, Session):
         raise InputError(

@@ -9,15 +9,15 @@ import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, defs, helper, numpy_helper, shape_inference
 from onnx.backend.base import Backend, BackendRep, namedtupledict
 
-from nbglcnn.arrays import plain_array
 from nbglcnn.errors import InputError, ModelError, OpenGLUnavailable
 from nbglcnn.graph import Array
-from nbglcnn.inputs import check_count
+from nbglcnn.inputs.arguments import check_count
+from nbglcnn.inputs.arrays import plain_array
 from nbglcnn.load import load, rewrites
 from nbglcnn.lowering.lower import lower
 from nbglcnn.ops import OPERATORS
-from nbglcnn.plan import Plan
-from nbglcnn.session import Session
+from nbglcnn.plan.schema import Plan
+from nbglcnn.runtime.session import Session
 
 # Inputs that decide shapes or which program runs: a Plan is made for one value of each.
 # The last ones are written as others when a model is loaded, or computed then.

@@ -17,12 +17,12 @@ import numpy.typing as npt
 
 from nbglcnn.api import compile
 from nbglcnn.errors import InputError, unknown
-from nbglcnn.inputs import Spec, as_arrays, checked_path
-from nbglcnn.picture_files import picture_folder, read_picture
-from nbglcnn.pieces import check_pieces, has_examples
-from nbglcnn.plan import Plan, Value, content_hash
-from nbglcnn.session import Session
-from nbglcnn.session_inputs import spec_of_pieces
+from nbglcnn.inputs.arguments import Spec, as_arrays, checked_path
+from nbglcnn.inputs.picture_files import picture_folder, read_picture
+from nbglcnn.plan.schema import Plan, Value, content_hash
+from nbglcnn.runtime.batching import check_pieces, has_examples
+from nbglcnn.runtime.inputs import spec_of_pieces
+from nbglcnn.runtime.session import Session
 
 if TYPE_CHECKING:
     import zarr

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from nbglcnn.bending import behind_of, bent_graph, between_modules
-from nbglcnn.edits.replay import NONE, Bending
 from nbglcnn.errors import NbglcnnError
+from nbglcnn.features.edits.bent_graph import behind_of, bent_graph, between_modules
+from nbglcnn.features.edits.replay import NONE, Bending
 from nbglcnn.graph import Array, Graph, Key, Node
 from nbglcnn.load import Joined, Prepared, bare, behind, front, is_module, one_at_a_time
 from nbglcnn.load.joined import A, differences, parts

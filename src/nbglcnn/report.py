@@ -11,8 +11,8 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from nbglcnn.graph import Array
-from nbglcnn.layout import NCHW
-from nbglcnn.plan import Plan, layer_count
+from nbglcnn.plan.layout import NCHW
+from nbglcnn.plan.schema import Plan, layer_count
 from nbglcnn.tables import Style, table
 
 # Of the largest reference value of the layer. In float16 every layer's values are rounded by up to

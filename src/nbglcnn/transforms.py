@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from nbglcnn.edits import kinds, records
 from nbglcnn.errors import InputError, nearest
+from nbglcnn.features.edits import records, transforms
 
 __all__ = [
     "Transform",
@@ -69,7 +69,7 @@ def check_called(transform: Any) -> None:
 
 
 def _known(name: str, *numbers: float) -> Transform:
-    own = kinds.KINDS[name].parameters
+    own = transforms.KINDS[name].parameters
     pairs = zip(own, numbers, strict=True)
     values = {
         one.name: records.checked_number(f"{name}: {one.name}", number, one)
@@ -240,4 +240,4 @@ def glsl(source: str, **parameters: float) -> Transform:
     values = {
         name: records.checked_number(f"glsl: {name}", number) for name, number in parameters.items()
     }
-    return Transform(kinds.GLSL, MappingProxyType(values), text)
+    return Transform(transforms.GLSL, MappingProxyType(values), text)

@@ -15,7 +15,7 @@ from command import nbglcnn
 from nbglcnn import Plan, Session
 from nbglcnn.cli import COMMANDS
 from nbglcnn.cli.arguments import PRECISIONS
-from nbglcnn.plan import Precision
+from nbglcnn.plan.schema import Precision
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from command import NET
 from equal import assert_equal
 from nbglcnn import Plan
 from nbglcnn.cli import main
-from nbglcnn.fitting import fitted
+from nbglcnn.inputs.fit import fitted
 from onnx_models import model_of, node, randn
 
 SETTINGS = ("--preprocess", "mean=0.5,0.25,0.75", "std=0.5", "channels=BGR")

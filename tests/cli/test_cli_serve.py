@@ -17,7 +17,7 @@ from playwright.sync_api import Page
 from command import COMMAND, nbglcnn
 from exported import held_by
 from nbglcnn import Plan
-from nbglcnn.serving import HEADERS, PageServer
+from nbglcnn.cli.server import HEADERS, PageServer
 from onnx_models import model_of, node, randn
 
 

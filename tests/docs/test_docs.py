@@ -87,7 +87,7 @@ def test_operators_md_is_current() -> None:
 
 
 def test_source_quoted_in_contributing_is_the_source() -> None:
-    folders = ("src/nbglcnn/ops", "src/nbglcnn/shaders", "tests/cases")
+    folders = ("src/nbglcnn/ops", "src/nbglcnn/ops/shaders", "tests/cases")
     files = [file for folder in folders for file in (ROOT / folder).iterdir() if file.is_file()]
     lines = {line.strip() for file in files for line in file.read_text("utf-8").splitlines()}
     page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")

@@ -11,11 +11,11 @@ from torch import nn
 
 import nbglcnn
 from nbglcnn import InputError, transforms
-from nbglcnn.edits import records
-from nbglcnn.edits.kinds import KINDS, MOST_PARAMETERS
-from nbglcnn.edits.records import MOST_EDITS, Edit, checked
-from nbglcnn.edits.store import MOST_STEPS, ONE_STEP, EditState, Store
-from nbglcnn.plan import Plan, content_hash
+from nbglcnn.features.edits import records
+from nbglcnn.features.edits.records import MOST_EDITS, Edit, checked
+from nbglcnn.features.edits.store import MOST_STEPS, ONE_STEP, EditState, Store
+from nbglcnn.features.edits.transforms import KINDS, MOST_PARAMETERS
+from nbglcnn.plan.schema import Plan, content_hash
 
 
 @pytest.fixture(scope="module")

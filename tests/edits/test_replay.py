@@ -17,9 +17,9 @@ import nbglcnn
 from bent_models import bend_at_random, bent_by_hooks, drawn
 from equal import assert_all_equal, assert_equal
 from nbglcnn import InputError, Session, transforms
-from nbglcnn.edits.records import Edit
-from nbglcnn.edits.reference import edited
-from nbglcnn.edits.replay import bending
+from nbglcnn.features.edits.records import Edit
+from nbglcnn.features.edits.reference import edited
+from nbglcnn.features.edits.replay import bending
 from nbglcnn.load import Joined, Side, load
 from nbglcnn.load.names import parts
 from nbglcnn.load.onnx import runtime

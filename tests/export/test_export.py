@@ -28,8 +28,8 @@ from fashion_autoencoder import load_autoencoder, load_images
 from fed import PICTURES, pillow, pixels_of, random_picture
 from firefox import FirefoxPage, firefox_page, missing_packages
 from nbglcnn import InputError, transforms
-from nbglcnn.edits import records
-from nbglcnn.export import SCRIPT, markdown
+from nbglcnn.features.edits import records
+from nbglcnn.features.export.export import SCRIPT, markdown
 from page import ONE_RENDERER
 from viewer_models import autoencoder, hooked, pictures
 from zoo import ResNet18, UNet
@@ -593,7 +593,7 @@ def reached(*entries: Path) -> set[str]:
 def test_a_page_has_the_notebooks_engine_and_views_and_no_other() -> None:
     notebook = reached(SOURCES / "widget.ts")
     page = reached(SOURCES / "page.ts")
-    assert {"engine/engine.ts", "views/app.tsx", "gl/session.ts"} <= page & notebook
+    assert {"engine/engine.ts", "views/app.tsx", "webgl/session.ts"} <= page & notebook
     own = {file for file in page - notebook if not file.startswith(("page.ts", "page/"))}
     assert own == {"arrays.ts"}  # which runtime.js has too
     assert not {file for file in page if file.startswith("comm/")}, "Python's client is not in it"

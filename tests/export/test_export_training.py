@@ -21,9 +21,9 @@ from torch.nn import functional as F
 import nbglcnn
 from equal import assert_equal
 from eventually import eventually
-from nbglcnn.edits.records import Edit, to_dict
 from nbglcnn.errors import InputError
-from nbglcnn.export import SCRIPT
+from nbglcnn.features.edits.records import Edit, to_dict
+from nbglcnn.features.export.export import SCRIPT
 from onnx_models import randn, small
 from page import NO_FLOAT32
 from trainings import by_torch

@@ -16,11 +16,11 @@ from torch import nn
 import nbglcnn
 from fashion_autoencoder import load_autoencoder, load_images
 from nbglcnn import Latent, Plan
-from nbglcnn.edits.records import Edit
 from nbglcnn.errors import InputError, OpenGLUnavailable
-from nbglcnn.sources import latent as sources
-from nbglcnn.viewer import latents
-from nbglcnn.viewer.network import Network
+from nbglcnn.features.edits.records import Edit
+from nbglcnn.features.latent import host as latents
+from nbglcnn.features.latent import latent as sources
+from nbglcnn.widget.network import Network
 
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
 RANDOM = np.random.default_rng(4)
@@ -178,8 +178,8 @@ def test_bends_and_the_framework_alone_have_the_code_too(
     def none(*_: object) -> None:
         raise OpenGLUnavailable("there is none")
 
-    monkeypatch.setattr("nbglcnn.viewer.local.Session", none)
-    monkeypatch.setattr("nbglcnn.viewer.latents.Session", none)
+    monkeypatch.setattr("nbglcnn.widget.local.Session", none)
+    monkeypatch.setattr("nbglcnn.features.latent.host.Session", none)
     other = Network(fashion.model, fashion.images[:2], observe="all", precision="float32")
     assert other.source.startswith("reference")
     opened, _ = latents.opened(other, Latent("encoder.6", fashion.images[:5]))

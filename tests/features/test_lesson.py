@@ -8,9 +8,9 @@ import torch
 from torch import nn
 
 from nbglcnn import InputError, Viewer
-from nbglcnn.teaching import Lesson
-from nbglcnn.teaching.head import Head, held_out
-from nbglcnn.teaching.records import (
+from nbglcnn.features.teaching import Lesson
+from nbglcnn.features.teaching.head import Head, held_out
+from nbglcnn.features.teaching.records import (
     HELD_OUT,
     MOST_CLASSES,
     MOST_EXAMPLES,

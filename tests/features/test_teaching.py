@@ -17,9 +17,9 @@ from torch import nn
 import nbglcnn
 from bundle import node_path
 from nbglcnn import InputError, Viewer
-from nbglcnn.teaching import Lesson, fit
-from nbglcnn.teaching.head import held_out
-from nbglcnn.teaching.records import PENALTY, Change, TaughtNetwork
+from nbglcnn.features.teaching import Lesson, fit
+from nbglcnn.features.teaching.head import held_out
+from nbglcnn.features.teaching.records import PENALTY, Change, TaughtNetwork
 from taught import pictures
 
 ROOT = Path(__file__).parents[2]

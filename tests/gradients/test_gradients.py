@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 import nbglcnn
 from gradients import assert_gradients
-from nbglcnn.autodiff import differentiate, writer
 from nbglcnn.errors import InputError, UnsupportedOperator
+from nbglcnn.gradients.autodiff import differentiate, writer
 from nbglcnn.load import load
 
 

@@ -16,13 +16,21 @@ import torch.nn.functional as F
 from torch import nn
 
 from equal import assert_equal
-from nbglcnn import InputError, UnsupportedModel, Viewer, apply_bends, compile, gradient, transforms
+from nbglcnn import (
+    InputError,
+    UnsupportedModel,
+    Viewer,
+    apply_bends,
+    compile,
+    gradient,
+    transforms,
+)
 from nbglcnn.load import load, with_parameters
 from nbglcnn.load.torch.calls import run_hooked
 from nbglcnn.load.torch.check import detached_copy
 from nbglcnn.lowering.lower import lower
 from nbglcnn.reference import reference
-from nbglcnn.session import Session
+from nbglcnn.runtime.session import Session
 
 X = torch.randn(2, 2, 6, 6, generator=torch.Generator().manual_seed(0))
 

@@ -13,7 +13,7 @@ import nbglcnn
 from equal import assert_equal
 from nbglcnn import Session, UnsupportedModel, Viewer, compile
 from nbglcnn.load import load
-from nbglcnn.partly import load_mixed
+from nbglcnn.python_fallback import load_mixed
 
 X = torch.randn(2, 4, 6, 6, generator=torch.Generator().manual_seed(0))
 Function = Callable[[nn.Module, torch.Tensor], torch.Tensor]

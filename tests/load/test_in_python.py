@@ -20,7 +20,7 @@ from lab import Lab, alone
 from left_to_python import NETWORKS, Spectrum, Summed, called, conv, made
 from nbglcnn import InputError, UnsupportedModel, Viewer
 from nbglcnn.errors import OpenGLUnavailable
-from nbglcnn.viewer import local
+from nbglcnn.widget import local
 from viewer_models import IMPORTS
 from views_page import Views
 
@@ -367,7 +367,7 @@ def test_a_notebooks_page_goes_on_with_what_python_sends(
 def test_a_reader_of_a_damaged_plan_refuses_what_does_not_agree() -> None:
     import msgspec
 
-    from nbglcnn.plan import Plan
+    from nbglcnn.plan.schema import Plan
 
     model, x, _ = made("first")
     plan = Viewer(model, x).network.plan

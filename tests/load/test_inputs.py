@@ -16,9 +16,9 @@ from torch.utils.data import DataLoader, TensorDataset
 import nbglcnn
 from equal import assert_equal
 from nbglcnn import InputError, Plan, Session, Viewer, backend
+from nbglcnn.features.training.data import data_of
 from nbglcnn.graph import Array, Graph
-from nbglcnn.inputs import Spec, as_arrays
-from nbglcnn.training.data import data_of
+from nbglcnn.inputs.arguments import Spec, as_arrays
 
 RANDOM = np.random.default_rng(11)
 BYTES = RANDOM.integers(0, 256, (2, 5, 7, 3), np.uint8)  # two pictures, as PIL has them

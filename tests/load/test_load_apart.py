@@ -13,9 +13,9 @@ from equal import assert_all_equal, assert_equal
 from nbglcnn.graph import Graph, inside, returns
 from nbglcnn.load import Joined, Side, load, with_parameters
 from nbglcnn.lowering.lower import lower
-from nbglcnn.partly import load_mixed
+from nbglcnn.python_fallback import load_mixed
 from nbglcnn.reference import reference
-from nbglcnn.session import Session
+from nbglcnn.runtime.session import Session
 from onnx_models import small
 
 SHAPE = (1, 3, 2, 3)

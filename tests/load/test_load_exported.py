@@ -10,7 +10,7 @@ from equal import assert_equal
 from nbglcnn.errors import ModelError, UnsupportedOperator
 from nbglcnn.load import load
 from nbglcnn.lowering.lower import lower
-from nbglcnn.session import Session
+from nbglcnn.runtime.session import Session
 
 SHAPE = (2, 3, 6, 5)
 

@@ -13,11 +13,7 @@ from onnx import helper, numpy_helper
 
 import nbglcnn
 from nbglcnn import Session, compile
-from nbglcnn.errors import (
-    InputError,
-    ModelError,
-    UnsupportedModel,
-)
+from nbglcnn.errors import InputError, ModelError, UnsupportedModel
 from nbglcnn.graph import Array, Graph
 from nbglcnn.load import arrays_for, load, with_parameters
 from nbglcnn.reference import engine, reference

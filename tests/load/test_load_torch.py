@@ -20,7 +20,7 @@ import nbglcnn
 from asserting import Asserted
 from nbglcnn.errors import InputError, UnsupportedModel, UnsupportedOperator
 from nbglcnn.graph import Array, Graph, Node
-from nbglcnn.inputs import as_arrays
+from nbglcnn.inputs.arguments import as_arrays
 from nbglcnn.load import arrays_for, load, with_parameters
 from nbglcnn.load.names import Call, place, torch_keys
 from nbglcnn.load.passes.evaluate import run_graph

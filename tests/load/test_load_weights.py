@@ -17,7 +17,7 @@ from nbglcnn.graph import Graph
 from nbglcnn.load import load, with_parameters
 from nbglcnn.lowering.lower import lower
 from nbglcnn.reference import reference
-from nbglcnn.session import Session
+from nbglcnn.runtime.session import Session
 
 
 def follows(model: nn.Module, x: torch.Tensor) -> Graph:

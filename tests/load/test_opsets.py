@@ -14,7 +14,7 @@ from equal import assert_equal
 from nbglcnn.load import load
 from nbglcnn.lowering.lower import lower
 from nbglcnn.reference import reference
-from nbglcnn.session import Session
+from nbglcnn.runtime.session import Session
 
 OPSETS = range(7, onnx.defs.onnx_opset_version() + 1)
 # What ONNX Runtime knows of; for what is newer, onnx's own slow one.

@@ -22,7 +22,7 @@ from lab import Lab
 from nbglcnn.load import load
 from nbglcnn.lowering.lower import lower
 from nbglcnn.reference import reference
-from nbglcnn.session import Session
+from nbglcnn.runtime.session import Session
 from notebooks import executed
 from pretrained import OCR, UPSCALER, WeightsUnavailable
 from real_models import RECOGNISER, TEXT, TRAINED, UNTRAINED, build, ocr, written

@@ -9,7 +9,7 @@ from equal import assert_equal
 from nbglcnn.load import load
 from nbglcnn.lowering.lower import lower
 from nbglcnn.reference import reference
-from nbglcnn.session import Session
+from nbglcnn.runtime.session import Session
 
 
 @pytest.mark.parametrize("name", ["", "the same"])

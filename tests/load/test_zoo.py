@@ -14,7 +14,7 @@ from equal import assert_all_equal, assert_equal
 from nbglcnn.load import load
 from nbglcnn.lowering.lower import lower
 from nbglcnn.reference import reference
-from nbglcnn.session import Session
+from nbglcnn.runtime.session import Session
 from zoo import ZOO, build
 
 

@@ -17,7 +17,7 @@ from torch import nn
 import nbglcnn
 from bundle import node_path
 from nbglcnn.ops.reach import MOST_LISTED, listed, taken
-from nbglcnn.plan import Along
+from nbglcnn.plan.schema import Along
 from reaching import Function, Gate, Maker, generic
 
 PLACES = Path(__file__).parents[2] / "js" / "test" / "places.ts"

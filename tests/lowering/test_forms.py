@@ -9,7 +9,7 @@ from torch import Tensor, nn
 import nbglcnn
 from kinds import Segmenter, Seq, ViT, damaged_tokens
 from nbglcnn import ModelError, Plan
-from nbglcnn.plan import Tokens
+from nbglcnn.plan.schema import Tokens
 from ranks import Attend, Multihead
 
 

@@ -11,8 +11,9 @@ import traitlets
 from torch import Tensor, nn
 
 import nbglcnn
-from nbglcnn import Preprocess, Session, Viewer, pictures
-from nbglcnn.plan import Plan, Value
+from nbglcnn import Preprocess, Session, Viewer
+from nbglcnn.pictures import maps as pictures
+from nbglcnn.plan.schema import Plan, Value
 from page import GlPage
 from viewer_models import autoencoder
 from viewer_models import pictures as inputs

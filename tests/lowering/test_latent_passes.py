@@ -12,9 +12,9 @@ from torch import nn
 
 import nbglcnn
 from nbglcnn import Plan, Session, transforms
-from nbglcnn.edits.records import Edit, checked
-from nbglcnn.edits.skipping import skipped
 from nbglcnn.errors import InputError
+from nbglcnn.features.edits.records import Edit, checked
+from nbglcnn.features.edits.skipped_passes import skipped
 from page import ONE_RENDERER, GlPage
 from recurrent import INPUTS, leaky
 

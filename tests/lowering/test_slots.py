@@ -66,7 +66,7 @@ def test_an_array_may_have_fewer_elements_and_a_slot_has_its_numbers_or_none():
 
 def step_of(numbers, part_slots="float gain"):
     """The words of a pass whose kernel and function both have slots."""
-    builder = Builder(load(nn.ReLU(), torch.ones(1))[0], nbglcnn.plan.Target())
+    builder = Builder(load(nn.ReLU(), torch.ones(1))[0], nbglcnn.plan.schema.Target())
     kernel = Kernel("tried", "vec4 pixel(ivec4 at) { return gained(u_bias); }", slots="vec4 bias")
     part = Part("vec4 gained(vec4 v) { return v * u_gain; }", part_slots)
     output = builder.scratch(builder.layout((1, 4, 1, 1)))

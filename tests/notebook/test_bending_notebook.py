@@ -18,7 +18,7 @@ from torch import nn
 from fashion_autoencoder import load_autoencoder, load_images
 from fashion_generator import latents, load
 from lab import Lab, Notebook, local_page
-from nbglcnn.edits.kinds import KINDS
+from nbglcnn.features.edits.transforms import KINDS
 from notebooks import assert_no_outputs, executed
 from screenshots import copy_notebooks, run_all, viewer_cell
 

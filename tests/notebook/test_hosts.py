@@ -20,8 +20,8 @@ from host_jupyter import JupyterHost
 from host_marimo import exported_by_marimo
 from hosts import FLOWS
 from lab import local_page, running_lab
-from nbglcnn.viewer import blocking, marimo
-from nbglcnn.viewer.inbox import Inbox, inboxes
+from nbglcnn.widget.hosts import blocking, marimo
+from nbglcnn.widget.hosts.inbox import Inbox, inboxes
 
 
 def test_every_flow_goes_well_in_notebook_7(

@@ -11,15 +11,15 @@ from torch import nn
 from traitlets import TraitError
 
 from nbglcnn import InputError, Viewer, transforms
-from nbglcnn.edits.records import Edit
-from nbglcnn.plan import Patch
-from nbglcnn.viewer import network as networks
-from nbglcnn.viewer import parity, snapshot
-from nbglcnn.viewer.features import Features
-from nbglcnn.viewer.network import Network
-from nbglcnn.viewer.protocol import MAX_COMPARED
-from nbglcnn.viewer.traits import checked_selection, checked_view
-from nbglcnn.viewer.weights import WeightLog, checked
+from nbglcnn.features.edits.records import Edit
+from nbglcnn.features.edits.weights import WeightLog, checked
+from nbglcnn.features.teaching.feature_vectors import Features
+from nbglcnn.plan.schema import Patch
+from nbglcnn.widget import network as networks
+from nbglcnn.widget import parity, snapshot
+from nbglcnn.widget.network import Network
+from nbglcnn.widget.protocol import MAX_COMPARED
+from nbglcnn.widget.traits import checked_selection, checked_view
 
 
 def made() -> nn.Sequential:

@@ -12,10 +12,10 @@ from torch import nn
 import nbglcnn
 from left_to_python import Summed
 from nbglcnn import Viewer
-from nbglcnn.plan import Plan, Target
+from nbglcnn.plan.schema import Plan, Target
 from nbglcnn.report import Match, Report, compared
-from nbglcnn.viewer.parity import ParityCheck, with_apart
-from nbglcnn.viewer.reading import Answer
+from nbglcnn.widget.parity import ParityCheck, with_apart
+from nbglcnn.widget.reading import Answer
 from scripted_page import ScriptedPage, Wires
 from viewer_models import Large, autoencoder, pictures
 

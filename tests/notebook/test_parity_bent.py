@@ -13,18 +13,18 @@ from torch import nn
 
 import nbglcnn
 from nbglcnn import Session, transforms
-from nbglcnn.edits.records import Edit, to_dict
+from nbglcnn.features.edits.records import Edit, to_dict
 from nbglcnn.graph import Array
 from nbglcnn.load import load
 from nbglcnn.lowering.lower import lower
-from nbglcnn.plan import Target
-from nbglcnn.viewer import parity
-from nbglcnn.viewer.connection import Connection
-from nbglcnn.viewer.local import Local
-from nbglcnn.viewer.offer import Offer
-from nbglcnn.viewer.parity import ParityCheck, name_of
-from nbglcnn.viewer.protocol import PROTOCOL
-from nbglcnn.viewer.reading import Answer
+from nbglcnn.plan.schema import Target
+from nbglcnn.widget import parity
+from nbglcnn.widget.asset_manifest import Offer
+from nbglcnn.widget.connection import Connection
+from nbglcnn.widget.local import Local
+from nbglcnn.widget.parity import ParityCheck, name_of
+from nbglcnn.widget.protocol import PROTOCOL
+from nbglcnn.widget.reading import Answer
 from recorded_runs import is_recorded
 
 

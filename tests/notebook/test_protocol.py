@@ -13,11 +13,11 @@ import pytest
 
 from generate_types import JS, messages
 from nbglcnn.errors import ContextLost, DeviceError, PageError, PageTimeout, UnsupportedModel
-from nbglcnn.plan import Patch, Target
-from nbglcnn.viewer import protocol
-from nbglcnn.viewer.connection import Connection
-from nbglcnn.viewer.offer import Offer
-from nbglcnn.viewer.protocol import CHUNK, PROTOCOL, Assembly, decode, parts_of, split
+from nbglcnn.plan.schema import Patch, Target
+from nbglcnn.widget import protocol
+from nbglcnn.widget.asset_manifest import Offer
+from nbglcnn.widget.connection import Connection
+from nbglcnn.widget.protocol import CHUNK, PROTOCOL, Assembly, decode, parts_of, split
 
 TARGET = msgspec.to_builtins(Target())
 HELLO = {
@@ -215,7 +215,7 @@ def test_another_tab_takes_over_from_one_that_died(
     request = wire.connection.ask(["a"], [CHUNK + 4])
     wire.reply(request.id, 0, b"\1" * (CHUNK + 4))
     later = time.monotonic() + 5
-    monkeypatch.setattr("nbglcnn.viewer.connection._now", lambda: later)
+    monkeypatch.setattr("nbglcnn.widget.connection._now", lambda: later)
     wire.hello("q")
     assert wire.types()[-1] == "read"  # asked again
     for part in (0, 1):
@@ -234,12 +234,12 @@ def test_a_lost_part_is_asked_for_once_and_then_reported(
         wire.reply(request.id, part, bytes(3 * CHUNK))
     wire.sent.clear()
     for seconds in (1, 2.5, 5, 9):
-        monkeypatch.setattr("nbglcnn.viewer.connection._now", lambda s=seconds: start + s)
+        monkeypatch.setattr("nbglcnn.widget.connection._now", lambda s=seconds: start + s)
         assert not wire.connection.answered(request, 10)
     assert wire.types() == ["read"]
     assert wire.sent[0][0]["id"] == request.id
     assert wire.sent[0][0]["missing"] == ((0, 1), (1, 0))
-    monkeypatch.setattr("nbglcnn.viewer.connection._now", lambda: start + 10.5)
+    monkeypatch.setattr("nbglcnn.widget.connection._now", lambda: start + 10.5)
     with pytest.raises(PageTimeout, match="2 of 4 parts came, the others not even when asked"):
         wire.connection.answered(request, 10)
 
@@ -302,7 +302,7 @@ def test_a_context_that_stays_lost_is_said_as_such(
     health = {"type": "health", "page": "p", "losses": 1, "bytes": 0, "views": 1}
     wire.connection.receive({**health, "lost": True}, [])
     start = time.monotonic()
-    monkeypatch.setattr("nbglcnn.viewer.connection._now", lambda: start + 11)
+    monkeypatch.setattr("nbglcnn.widget.connection._now", lambda: start + 11)
     with pytest.raises(ContextLost, match="has not given it back for 10 s"):
         wire.connection.answered(request, 10)
 
@@ -322,10 +322,10 @@ def test_a_busy_page_restarts_the_clock(wire: Wire, monkeypatch: pytest.MonkeyPa
     start = time.monotonic()
     progress = {"type": "progress", "page": "p", "stage": "compiling", "done": 3, "total": 9}
     for seconds in range(8, 80, 8):
-        monkeypatch.setattr("nbglcnn.viewer.connection._now", lambda s=seconds: start + s)
+        monkeypatch.setattr("nbglcnn.widget.connection._now", lambda s=seconds: start + s)
         wire.connection.receive(progress, [])
         assert not wire.connection.answered(request, 10)
-    monkeypatch.setattr("nbglcnn.viewer.connection._now", lambda: start + 90)
+    monkeypatch.setattr("nbglcnn.widget.connection._now", lambda: start + 90)
     with pytest.raises(PageTimeout, match=r"last compiling \(3 of 9\)"):
         wire.connection.answered(request, 10)
 

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 import nbglcnn
 from colours import signed
 from nbglcnn import Viewer
-from nbglcnn.bars import NEGATIVE, POSITIVE, bars
-from nbglcnn.viewer.snapshot import GAP, SIDE, TOP, chosen, draw
+from nbglcnn.pictures.bars import NEGATIVE, POSITIVE, bars
+from nbglcnn.widget.snapshot import GAP, SIDE, TOP, chosen, draw
 
 NEAR = 14  # of 255: the picture has a palette of 128 colours
 

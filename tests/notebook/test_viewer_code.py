@@ -11,8 +11,8 @@ from playwright.sync_api import Browser, Frame, Page, expect
 from anyhost import Frames
 from lab import Lab, Notebook, alone
 from nbglcnn import Viewer
-from nbglcnn.viewer import code
-from nbglcnn.viewer.connection import LOADING_S
+from nbglcnn.widget import code
+from nbglcnn.widget.connection import LOADING_S
 from viewer_models import IMPORTS, autoencoder, pictures
 
 SEED = 71
@@ -20,8 +20,8 @@ NAMES = code.names()
 MAKE = "viewer = Viewer(autoencoder(50), pictures(50))"
 # In the kernel: which blobs are sent, by what they are.
 COUNT = """
-from nbglcnn.viewer import code
-from nbglcnn.viewer.connection import Connection
+from nbglcnn.widget import code
+from nbglcnn.widget.connection import Connection
 sent, known = [], {name: what for what, name in code.names().items()}
 def counted(self, name, parts=(), send=Connection._send_blob):
     if name in known: sent.append(known[name])

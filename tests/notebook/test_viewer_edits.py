@@ -22,8 +22,8 @@ import nbglcnn
 from equal import assert_equal
 from left_to_python import Summed
 from nbglcnn import InputError, Viewer, channels, transforms
-from nbglcnn.edits.store import ONE_STEP
 from nbglcnn.errors import OpenGLUnavailable
+from nbglcnn.features.edits.store import ONE_STEP
 from onnx_models import model_of, node, randn
 from viewer_models import autoencoder, hooked, pictures
 from zoo import ResNet18
@@ -468,8 +468,8 @@ def test_a_page_drags_a_weight_in_one_step_and_takes_it_back(viewer: Viewer) -> 
 
 
 def hello() -> dict[str, Any]:
-    from nbglcnn.plan import Target
-    from nbglcnn.viewer.protocol import PROTOCOL
+    from nbglcnn.plan.schema import Target
+    from nbglcnn.widget.protocol import PROTOCOL
 
     words = {"type": "hello", "page": "p", "version": "0.1.0", "protocol": PROTOCOL, "have": []}
     return {**words, "renderer": "r", "target": msgspec.to_builtins(Target()), "problem": ""}

@@ -214,7 +214,8 @@ def test_a_linked_slider_bends_while_it_is_dragged(notebook: Notebook, local: Vi
         "slider = ipywidgets.FloatSlider(min=-180, max=180, step=1, layout={'width': '400px'})\n"
         "link = ipywidgets.link((slider, 'value'), (bend, 'degrees'))\n"
         "seen = []\nbend.observe(lambda c: seen.append(c.new), 'degrees')\n"
-        "from nbglcnn.edits import store\nstore.ONE_STEP = 60  # where the kernel stands still\n"
+        "from nbglcnn.features.edits import store\n"
+        "store.ONE_STEP = 60  # where the kernel stands still\n"
         "display(slider, viewer)\nviewer.output\nNone"
     )
     page = notebook.page

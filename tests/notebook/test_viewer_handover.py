@@ -80,7 +80,7 @@ def test_a_reload_goes_on_from_what_the_page_has_sent(notebook: Notebook) -> Non
     notebook.run(WAIT.format("viewer._told_training.round == 0"))
     # It may have said once more that it sees a training that another page runs.
     notebook.run(
-        "from nbglcnn.viewer.protocol import Stepped\nrecord = viewer._told_training\n"
+        "from nbglcnn.widget.protocol import Stepped\nrecord = viewer._told_training\n"
         "late = Stepped(page=record.owner, training=record.id, first=0, elsewhere=True)\n"
         "viewer._take_trained(late, b'')"
     )

@@ -12,7 +12,7 @@ from equal import assert_equal
 from faults import settled
 from lab import Lab, Notebook, alone
 from nbglcnn.report import RTOL
-from nbglcnn.viewer.code import LOADER, WIDGET
+from nbglcnn.widget.code import LOADER, WIDGET
 from viewer_models import IMPORTS, autoencoder, hooked, pictures
 
 HALF = RTOL["float16"]
@@ -137,7 +137,7 @@ def test_a_lost_context_comes_back_with_the_same_numbers(notebook: Notebook) -> 
 
 def test_another_versions_page_is_refused_in_words(notebook: Notebook) -> None:
     notebook.run(
-        "import nbglcnn.viewer.connection as c\nspoken, c.PROTOCOL = c.PROTOCOL, 'another'"
+        "import nbglcnn.widget.connection as c\nspoken, c.PROTOCOL = c.PROTOCOL, 'another'"
     )
     try:
         notebook.run(MAKE + "\nviewer")
@@ -244,7 +244,7 @@ def test_what_a_page_asks_as_a_cell_begins_is_answered_while_it_waits(
 
 WAITS = """
 import time
-from nbglcnn.viewer import blocking
+from nbglcnn.widget import blocking
 print("it waits")
 until = time.monotonic() + 20
 blocking.wait(lambda: answered() or time.monotonic() > until)

@@ -24,8 +24,8 @@ from traitlets import TraitError
 import nbglcnn
 from equal import assert_equal
 from nbglcnn import InputError, ModelError, PageError, UnsupportedOperator, Viewer
-from nbglcnn.viewer import reading
-from nbglcnn.viewer.diagnosis import anonymous
+from nbglcnn.widget import reading
+from nbglcnn.widget.diagnosis import anonymous
 from viewer_models import Named, TwoInputs, autoencoder, hooked, pictures
 
 
@@ -357,7 +357,7 @@ def test_a_notebook_without_a_browser_runs_with_one_warning_a_viewer_and_keeps_a
             "viewer = Viewer(autoencoder(3), pictures(3))\nviewer",
             "start = time.monotonic()\nvalue = viewer.activations['encoder.0']\n"
             "print(1.9 < time.monotonic() - start < 30, viewer.activations.source)",
-            "from nbglcnn.viewer import reading\nreading.HELLO_S = reading.HELLO_AGAIN_S = 60\n"
+            "from nbglcnn.widget import reading\nreading.HELLO_S = reading.HELLO_AGAIN_S = 60\n"
             "start = time.monotonic()\nother = await viewer.read('encoder.1')\n"
             "out = viewer.output\nprint(time.monotonic() - start < 30)\n"
             f"np.savez({str(tmp_path / 'values.npz')!r}, value=value, out=out)",

@@ -14,7 +14,7 @@ from equal import assert_equal
 from eventually import eventually
 from faults import END, EVERY, LOSE_AT, MISCOMPILE, SKIPS, UNEQUAL
 from lab import Lab, Notebook, alone
-from nbglcnn.viewer.parity import STRETCHES, TEXELS, bands_of, bands_of_all, pick, split
+from nbglcnn.widget.parity import STRETCHES, TEXELS, bands_of, bands_of_all, pick, split
 from viewer_models import IMPORTS, autoencoder, hooked, pictures
 
 FAST = ["MORE_ROWS", "finish(found, a0,", "finish(found, 1.01 * a0,"]  # conv_patch.glsl

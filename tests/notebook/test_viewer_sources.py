@@ -22,12 +22,22 @@ import nbglcnn
 from equal import assert_equal
 from exported import held_by
 from left_to_python import Summed
-from nbglcnn import Drawing, Images, InputError, Noise, PageError, Video, Viewer, Webcam, transforms
-from nbglcnn import export as exporting
-from nbglcnn.plan import Plan
-from nbglcnn.sources import Picture
-from nbglcnn.sources.records import Source
-from nbglcnn.viewer import connection, feeding
+from nbglcnn import (
+    Drawing,
+    Images,
+    InputError,
+    Noise,
+    PageError,
+    Video,
+    Viewer,
+    Webcam,
+    transforms,
+)
+from nbglcnn.features.export import export as exporting
+from nbglcnn.features.sources import Picture, input_feed
+from nbglcnn.features.sources.records import Source
+from nbglcnn.plan.schema import Plan
+from nbglcnn.widget import connection
 from scripted_page import ScriptedPage, Wires
 from viewer_models import TwoInputs, autoencoder, hooked, pictures
 
@@ -351,7 +361,7 @@ def test_other_pages_follow_a_live_one_a_few_times_a_second(
     wires = Wires(viewer)
     p, q = wires.page("p"), wires.page("q")
     p.choose(kind="webcam", owner="p", playing=True)
-    monkeypatch.setattr(feeding, "ADOPTED_S", 60.0)
+    monkeypatch.setattr(input_feed, "ADOPTED_S", 60.0)
     first = frame()
     p.feed(first, still=False)
     np.testing.assert_array_equal(q.inputs()[0], first)
@@ -377,7 +387,7 @@ def test_an_answer_that_is_lost_is_asked_for_with_the_next_picture(
     page.feed(frame())
     assert len(page.asked("read")) == 1
     page.silent = False
-    monkeypatch.setattr(feeding, "QUIET_S", -1.0)
+    monkeypatch.setattr(input_feed, "QUIET_S", -1.0)
     shown = frame()
     page.feed(shown)
     assert len(page.asked("read")) == 2
@@ -394,7 +404,7 @@ def test_a_last_picture_whose_answer_is_lost_is_asked_for_again(
     page.silent = False
     page.say("health", lost=False, losses=0, bytes=0, views=1)
     assert len(page.asked("read")) == 1  # it may be on its way
-    monkeypatch.setattr(feeding, "QUIET_S", -1.0)
+    monkeypatch.setattr(input_feed, "QUIET_S", -1.0)
     page.say("health", lost=False, losses=0, bytes=0, views=1)
     assert len(page.asked("read")) == 2
     np.testing.assert_array_equal(viewer.network.arrays[0], shown)

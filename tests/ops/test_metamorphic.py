@@ -14,8 +14,8 @@ from browsers import complaints
 from equal import assert_all_equal
 from nbglcnn.load import load
 from nbglcnn.lowering.lower import lower
-from nbglcnn.plan import Plan
-from nbglcnn.session import Session
+from nbglcnn.plan.schema import Plan
+from nbglcnn.runtime.session import Session
 from onnx_models import model_of, node
 from page import GlPage
 

@@ -14,7 +14,7 @@ from formulas import computed
 from moving import ClassToken, Gated, Several, Windows
 from nbglcnn.errors import ModelError
 from nbglcnn.graph import Array
-from nbglcnn.plan import Layer, Move, Operand, Plan
+from nbglcnn.plan.schema import Layer, Move, Operand, Plan
 from onnx_models import model_of, node
 
 JOINED = {"max pool": np.max, "mean pool": np.mean, "sum pool": np.sum}

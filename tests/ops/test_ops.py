@@ -22,7 +22,7 @@ from conformance import Run, on_opengl
 from equal import assert_equal
 from nbglcnn.load import load
 from nbglcnn.lowering.lower import lower
-from nbglcnn.plan_checks import problem_of
+from nbglcnn.plan.checks import problem_of
 from nbglcnn.reference import reference
 from page import GlPage
 

@@ -12,7 +12,7 @@ from drawn import FEW
 from equal import assert_equal
 from nbglcnn.load import load
 from nbglcnn.lowering.lower import lower
-from nbglcnn.session import Session
+from nbglcnn.runtime.session import Session
 
 MORE = settings(FEW, max_examples=40)
 lengths = st.sampled_from([1, 1, 2, 3, 4, 5, 7])

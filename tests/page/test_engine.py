@@ -17,7 +17,7 @@ from fed import PICTURES, pillow, pixels_of, random_picture
 from nbglcnn import load
 from nbglcnn.lowering.lower import lower
 from nbglcnn.lowering.patches import changed_numbers, patches
-from nbglcnn.plan import Patch
+from nbglcnn.plan.schema import Patch
 from page import JOB, ONE_RENDERER, decode, encode
 
 IMAGES = np.random.default_rng(2).standard_normal((1, 3, 9, 7)).astype(np.float32)

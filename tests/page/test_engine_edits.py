@@ -11,7 +11,7 @@ from torch import nn
 
 import nbglcnn
 from engine_page import Engine
-from nbglcnn.edits.records import Edit, to_dict
+from nbglcnn.features.edits.records import Edit, to_dict
 from page import ONE_RENDERER
 
 X = np.random.default_rng(2).standard_normal((2, 3, 9, 7)).astype(np.float32)

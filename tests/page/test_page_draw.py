@@ -9,9 +9,9 @@ from torch import nn
 
 from carrier import LAYOUTS, carrier
 from colours import MAGENTA, SIGNED, rgb, signed
-from nbglcnn.layout import NCHW, Layout
 from nbglcnn.load import load
 from nbglcnn.lowering.lower import lower
+from nbglcnn.plan.layout import NCHW, Layout
 from page import JOB, ONE_RENDERER, GlPage
 
 # matplotlib's and d3's viridis at 0, 1/4, 1/2, 3/4 and 1.

@@ -14,12 +14,12 @@ from torch import nn
 import nbglcnn
 from carrier import LAYOUTS, carrier
 from nbglcnn import Session
-from nbglcnn.edits import program
-from nbglcnn.edits.kinds import KINDS
-from nbglcnn.edits.records import Edit, to_dict
-from nbglcnn.edits.reference import edited
-from nbglcnn.layout import Layout
+from nbglcnn.features.edits import shader
+from nbglcnn.features.edits.records import Edit, to_dict
+from nbglcnn.features.edits.reference import edited
+from nbglcnn.features.edits.transforms import KINDS
 from nbglcnn.lowering.lower import lower
+from nbglcnn.plan.layout import Layout
 from page import ONE_RENDERER, GlPage, decode
 from recurrent import INPUTS, leaky
 
@@ -153,12 +153,12 @@ def test_the_page_tells_the_shader_what_python_tells_it(gl: GlPage, plan: nbglcn
     own = ("y = x * p0 / $& + '$1'", ("p0", "p1"))
     for layers, reshaped in ((1, False), (4, True)):
         ask = [layers, reshaped, "rotate"]
-        assert gl.page.evaluate("a => gl.bendProgram(...a)", ask) == program.program(*ask).source
+        assert gl.page.evaluate("a => gl.bendProgram(...a)", ask) == shader.program(*ask).source
         ask = [layers, reshaped, "glsl"]
         found = gl.page.evaluate(
             "a => gl.bendProgram(...a)", [*ask, {"source": own[0], "names": own[1]}]
         )
-        assert found == program.program(layers, reshaped, "glsl", *own).source
+        assert found == shader.program(layers, reshaped, "glsl", *own).source
     bends = [
         edit("conv", "rotate", 30, mix=0.25, channels=(1, 2)),
         edit("conv", "glsl", 1, 2, 3, 4, 5, source="y = x", names=tuple("abcde")),
@@ -168,7 +168,7 @@ def test_the_page_tells_the_shader_what_python_tells_it(gl: GlPage, plan: nbglcn
         [value] = [one for one in plan.header.values if one.key == bend.layer]
         given = [msgspec.to_builtins(value), to_dict([bend])[0]]
         found = base64.b64decode(gl.page.evaluate("a => gl.blocks(...a)", given))
-        assert found == program.words(value, bend, 0) + program.words(value, bend, 1)
+        assert found == shader.words(value, bend, 0) + shader.words(value, bend, 1)
 
 
 def test_edits_act_in_a_network_as_on_local_opengl(gl: GlPage, plan: nbglcnn.Plan) -> None:

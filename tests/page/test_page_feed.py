@@ -16,7 +16,7 @@ from browsers import serving
 from bundle import bundled
 from equal import assert_equal
 from fed import PICTURES, check, feed, pillow, pixels_of, random_picture, taking
-from nbglcnn.plan import Fit
+from nbglcnn.plan.schema import Fit
 from page import ONE_RENDERER, GlPage, decode, encode
 
 SIZES = [

@@ -10,8 +10,8 @@ from torch import nn
 
 import nbglcnn
 from carrier import LAYOUTS, carrier, odd_values
-from nbglcnn.edits.records import Edit
-from nbglcnn.layout import NCHW, Layout
+from nbglcnn.features.edits.records import Edit
+from nbglcnn.plan.layout import NCHW, Layout
 from page import NO_FLOAT32, ONE_RENDERER, GlPage
 
 NAN, INF = np.float32(np.nan), np.float32(np.inf)
@@ -105,7 +105,7 @@ def test_a_classifiers_largest_follow_its_input_its_edits_and_a_lost_context(
     gl_page: Callable[..., Page],
     site: tuple[str, dict[str, bytes]],
     backend: str,
-    precision: nbglcnn.plan.Precision,
+    precision: nbglcnn.plan.schema.Precision,
 ) -> None:
     gl = GlPage(gl_page(backend, allow="CONTEXT_LOST_WEBGL|context lost"), site[1])
     torch.manual_seed(2)

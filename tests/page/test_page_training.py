@@ -10,7 +10,7 @@ import torch
 from playwright.sync_api import Page
 
 import nbglcnn
-from nbglcnn.training.local import compiled
+from nbglcnn.features.training.local import compiled
 from page import ONE_RENDERER, GlPage
 from training_networks import EXAMPLES, TORCH_LOSSES
 from trainings import assert_near, by_torch

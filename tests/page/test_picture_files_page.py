@@ -14,8 +14,8 @@ import nbglcnn
 from camera import grabbed, pause, start
 from eventually import eventually
 from nbglcnn import Images, Plan
-from nbglcnn.picture_decoding import picture_array
-from nbglcnn.plan import Input
+from nbglcnn.inputs.picture_decoding import picture_array
+from nbglcnn.plan.schema import Input
 from picture_files import FILE_TYPES, files
 from references import averaged, decoded
 from sourced import GIVE, Sourced

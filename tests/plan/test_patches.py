@@ -13,8 +13,8 @@ from nbglcnn import InputError, Viewer, load
 from nbglcnn.graph import Graph
 from nbglcnn.lowering import lower
 from nbglcnn.lowering.patches import apply, changed_numbers, patches
-from nbglcnn.plan import Plan
-from nbglcnn.viewer.network import Network
+from nbglcnn.plan.schema import Plan
+from nbglcnn.widget.network import Network
 from viewer_models import autoencoder, hooked, pictures
 
 IMAGES = np.random.default_rng(3).standard_normal((2, 6, 8, 10)).astype(np.float32)

@@ -18,12 +18,12 @@ from damaged import resealed
 from equal import assert_equal
 from nbglcnn import ModelError, Plan, Session
 from nbglcnn.graph import batch_of
-from nbglcnn.layout import Layout, nchw_of, picture_of
 from nbglcnn.load import load, with_parameters
 from nbglcnn.lowering.builder import RESHAPE, Builder
 from nbglcnn.lowering.lower import lower, repack
 from nbglcnn.lowering.reuse import reuse_textures
-from nbglcnn.plan import Recipe, Texture, Weight
+from nbglcnn.plan.layout import Layout, nchw_of, picture_of
+from nbglcnn.plan.schema import Recipe, Texture, Weight
 from onnx_models import model_of, node
 
 sizes = st.integers(1, 9)
@@ -74,7 +74,7 @@ def test_unpack_inverts_pack_for_layouts_in_strips(nchw, block, phases, turned):
     "nchw", [(1, 3, 400, 3000), (2, 600, 5, 70), (1, 5000, 1, 1), (9, 1030, 1, 1)]
 )
 def test_rows_of_tiles_stay_within_the_texture(nchw):
-    builder = Builder(load(nn.ReLU(), torch.ones(1))[0], nbglcnn.plan.Target())
+    builder = Builder(load(nn.ReLU(), torch.ones(1))[0], nbglcnn.plan.schema.Target())
     layout = builder.layout(nchw)
     assert max(layout.size[:2]) <= 4096
     array = np.random.default_rng(0).standard_normal(nchw).astype(np.float32)
@@ -260,7 +260,7 @@ def test_an_edge_of_zeros_is_never_drawn_over():
         )
     assert {(1, 1)} in drawn.values()
     assert all(len(left) == 1 for left in drawn.values()), drawn
-    builder = Builder(load(model, torch.randn(1, 4, 112, 112))[0], nbglcnn.plan.Target())
+    builder = Builder(load(model, torch.randn(1, 4, 112, 112))[0], nbglcnn.plan.schema.Target())
     maps, images = Layout((1, 4, 112, 112), (1, 2, 2)), Layout((4, 4, 57, 57), (4, 1, 1))
     assert maps.size == images.size
     one, two, three, four = (builder.scratch(one) for one in (maps, images, images, maps))

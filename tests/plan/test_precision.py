@@ -13,7 +13,7 @@ import nbglcnn
 from nbglcnn import InputError, Plan, Session, Target, UnsupportedModel, Viewer, transforms
 from nbglcnn.load import load
 from nbglcnn.lowering.lower import lower
-from nbglcnn.plan import Texture
+from nbglcnn.plan.schema import Texture
 from nbglcnn.reference import reference
 from nbglcnn.report import RTOL, match
 from viewer_models import autoencoder, hooked, pictures

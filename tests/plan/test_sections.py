@@ -13,7 +13,7 @@ from nbglcnn.errors import InputError, ModelError
 from nbglcnn.graph import Carry
 from nbglcnn.load import load
 from nbglcnn.lowering.lower import lower, repack
-from nbglcnn.plan_checks import problem_of
+from nbglcnn.plan.checks import problem_of
 from recurrent import (
     INPUTS,
     RANDOM,

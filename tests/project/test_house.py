@@ -4,7 +4,7 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,171 +12,101 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "nbglcnn"
 
-# Each room and the rooms it may use, as in the design; errors may be used by all.
-COMPILER = {"errors", "layout", "graph", "plan", "glsl", "weights", "builder", "ops", "lower"}
-BELOW = COMPILER | {
-    "autodiff",
-    "bars",
-    "bending",
-    "classes",
-    "colors",
-    "datasets",
-    "disagreements",
-    "edits",
-    "inputs",
-    "load",
-    "partly",
-    "preprocess",
-    "pictures",
-    "reference",
-    "report",
-    "device",
-    "session",
-    "tables",
-}
-ALL = BELOW | {"api"}
-MAY_IMPORT = {
+# Each room (a folder, a file beside them, or a feature's folder) and the rooms it may use, from the
+# bottom to the top; errors may be used by all.
+EDITS = "features.edits"
+MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "classes": set(),
     "datasets": set(),
-    "colors": set(),
-    "bars": {"colors", "plan_layers"},
-    "pictures": {"bars", "colors", "graph", "plan"},
-    "layout": set(),
-    "arrays": set(),
-    "picture_layout": set(),
-    "picture_decoding": {"fitting"},
-    "picture_files": {"picture_decoding"},
-    "graph": set(),
-    "glsl": {"layout", "slots"},
-    "slots": {"graph"},
-    "plan": {"layout", "picture_layout", "plan_checks", "plan_layers"},
-    "plan_checks": {"picture_layout", "plan_layers", "plan_sections"},
-    "plan_sections": set(),
-    "pieces": {"plan"},
-    "plan_layers": {"tables"},
     "tables": set(),
-    "weights": {"graph", "layout", "plan"},
-    "patches": {"graph", "layout", "plan", "weights"},
-    "formats": {"plan"},
-    "positions": {"graph", "plan"},
-    "builder": {"formats", "graph", "glsl", "layout", "plan", "positions", "slots", "weights"},
-    "ops": {"builder", "graph", "glsl", "layout", "plan", "slots", "weights"},
-    "fusion": {"builder", "graph", "ops"},
-    "composites": {"graph", "ops", "plan"},
-    "fields": {"graph", "ops", "plan"},
-    "examples": {"fields", "graph", "ops"},
-    "forms": {"fields", "graph", "layout", "ops", "plan"},
-    "limits": {"graph", "ops", "plan"},
-    "layers": {"fields", "graph", "moves", "ops", "picture_layout", "plan", "composites"},
-    "moves": {"graph", "ops", "plan"},
-    "sections": {"graph", "plan"},
-    "shapes": {"graph", "ops"},
-    "reuse": {"builder", "plan"},
-    "lower": COMPILER
-    | {"examples", "fields", "forms", "fusion", "layers", "limits", "picture_layout", "positions"}
-    | {"reuse", "sections", "shapes"},
-    "autodiff": COMPILER | {"shapes"},
-    "unfolding": {"graph"},
-    # Loads, compiles and runs.
-    "gradients": {"autodiff", "graph", "load", "lower", "session", "shapes", "unfolding"},
-    "losses": {"graph", "ops"},
-    "training": {
-        *("arrays", "autodiff", "bending", "device", "graph", "inputs", "load", "losses", "lower"),
-        *("ops", "plan", "session", "shapes", "unfolding"),
-    },
-    "fitting": set(),
-    "disagreements": {"graph"},
-    "inputs": {"arrays", "picture_decoding", "picture_files", "picture_layout"},
-    "nested_inputs": {"inputs"},
-    "preprocess": {"graph"},
-    "known_transforms": {"preprocess"},
-    # Of edits what a hook or a node makes of a value; of the Plan how it is shown.
-    "load": {
-        *("arrays", "classes", "edits", "graph", "inputs", "known_transforms", "nested_inputs"),
-        *("picture_layout", "plan", "preprocess"),
-    },
-    "bending": {"edits", "graph", "positions"},
-    "reference": {"bending", "edits", "graph", "load", "report"},
-    "replay": {"bending", "edits", "graph", "load", "lower", "partly", "plan", "preprocess"},
-    "partly": {"graph", "load", "reference", "shapes"},
-    # Of glsl the vertex shader, of no network.
-    "device": {"glsl", "plan", "profiling"},
-    "profiling": {"plan", "tables"},
-    "transforms": {"edits"},
-    # Of glsl the texts of shaders.
-    "edits": {"arrays", "channels", "glsl", "graph", "layout", "plan", "slots", "transforms"},
+    "graph": set(),
     "channels": {"graph"},
-    # Of edits the formula of noise.
-    "sources": {
-        *(
-            "arrays",
-            "classes",
-            "edits",
-            "graph",
-            "inputs",
-            "picture_decoding",
-            "picture_files",
-            "picture_layout",
-        ),
-        "plan",
+    "disagreements": {"graph"},
+    "plan": {"tables"},
+    "inputs": {"graph", "plan"},
+    "pictures": {"graph", "plan"},
+    "report": {"graph", "plan", "tables"},
+    "ops": {"graph", "lowering", "plan"},
+    "lowering": {"graph", "ops", "plan"},
+    "losses": {"graph", "ops"},
+    "transforms": {EDITS},
+    # Of edits what a hook or a node makes of a value; of the Plan how it is shown.
+    "load": {"classes", EDITS, "graph", "inputs", "plan"},
+    "reference": {EDITS, "graph", "load", "report"},
+    "python_fallback": {"graph", "load", "lowering", "reference"},
+    # A Session takes edits, as a Viewer does.
+    "runtime": {EDITS, "graph", "inputs", "lowering", "pictures", "plan", "tables"},
+    "gradients": {"graph", "load", "lowering", "ops", "runtime"},
+    "api": {
+        *("disagreements", EDITS, "graph", "load", "lowering", "plan", "python_fallback"),
+        *("reference", "report", "runtime"),
     },
-    "tensorfile": {"graph"},
-    "teaching": {"graph", "tensorfile"},
-    "session": {
-        *("colors", "device", "edits", "inputs", "nested_inputs", "pictures", "pieces", "plan"),
-        *("plan_sections", "profiling", "session_edits", "session_inputs"),
+    "backend": {"graph", "inputs", "load", "lowering", "ops", "plan", "runtime"},
+    "recording": {"api", "inputs", "plan", "runtime"},
+    EDITS: {
+        *("channels", "graph", "inputs", "load", "lowering", "plan", "python_fallback"),
+        *("transforms", "widget"),
     },
-    "session_edits": {"device", "edits", "graph", "plan"},
-    "session_inputs": {"inputs", "layout", "pieces", "plan"},
-    "report": {"graph", "layout", "plan", "tables"},
-    "api": BELOW | {"layers", "shapes"},
-    "recording": {
-        *("api", "inputs", "picture_files", "pieces", "plan", "session", "session_inputs"),
+    "features.sources": {
+        *("classes", EDITS, "features.latent", "graph", "inputs", "plan", "widget"),
     },
-    "viewer": ALL
-    | {"arrays", "edits", "export", "nested_inputs", "patches", "session_edits", "sources"}
-    | {"teaching", "training"},
-    "export": ALL | {"edits", "offline", "sources", "viewer"},
-    "offline": {"graph", "load", "plan", "teaching", "tensorfile", "training", "viewer"},
-    "backend": ALL | {"arrays"},
-    "serving": set(),
-    "cli": ALL
-    | {
-        "export",
-        "fitting",
-        "picture_decoding",
-        "picture_files",
-        "picture_layout",
-        "pieces",
-        "serving",
-        "viewer",
+    "features.latent": {
+        *(EDITS, "features.sources", "graph", "inputs", "lowering", "plan", "runtime", "widget"),
+    },
+    "features.training": {
+        *(EDITS, "gradients", "graph", "inputs", "load", "losses", "lowering", "ops", "plan"),
+        *("runtime", "widget"),
+    },
+    "features.mirror": {"features.training", "graph", "load", "lowering", "plan", "widget"},
+    "features.teaching": {
+        *(EDITS, "features.sources", "features.training", "graph", "lowering", "plan", "widget"),
+    },
+    "features.compare": {
+        *(EDITS, "graph", "inputs", "load", "plan", "python_fallback", "report", "widget"),
+    },
+    "features.export": {
+        *(EDITS, "features.sources", "features.teaching", "features.training", "graph", "load"),
+        *("plan", "report", "widget"),
+    },
+    "widget": {
+        *("classes", "disagreements", EDITS, "features.export", "features.latent"),
+        *("features.mirror", "features.sources", "features.teaching", "features.training"),
+        *("graph", "inputs", "load", "lowering", "pictures", "plan", "python_fallback"),
+        *("reference", "report", "runtime", "tables"),
+    },
+    "cli": {
+        *("api", "features.export", "inputs", "load", "lowering", "pictures", "plan"),
+        *("python_fallback", "reference", "runtime", "tables", "widget"),
     },
     "__main__": {"cli"},
-    "__init__": ALL | {"viewer", "export", "backend", "recording", "replay", "sources"},
+    "__init__": {
+        *("api", "backend", EDITS, "features.compare", "features.export", "features.mirror"),
+        *("features.sources", "features.training", "gradients", "inputs", "plan", "recording"),
+        *("runtime", "widget"),
+    },
 }
-# Packages that stay in one room each.
+# Packages that stay in these rooms.
 ONLY_IN = {
-    "torch": {"load", "reference", "cli", "teaching"},  # whose optimizer fits a head here
+    "torch": {"load", "reference", "cli", "features.teaching"},  # whose optimizer fits a head
     "onnx_ir": {"load"},
     "onnxscript": {"load"},
     "onnx": {"load", "reference", "backend"},
-    "moderngl": {"device", "session", "session_edits"},
-    "anywidget": {"viewer"},
-    "markdown_it": {"export"},
+    "moderngl": {"runtime"},
+    "anywidget": {"widget", EDITS, "features.sources"},
+    "markdown_it": {"features.export"},
     "zarr": {"recording"},
     "distributed": {"recording"},
 }
 
 
 def room_of(file: Path) -> str:
-    """The file's, of a folder the folder's; lowering is a hall of rooms."""
-    first, *rest = file.relative_to(PACKAGE).with_suffix("").parts
-    return _room([first, *rest])
+    """The file's, of a folder the folder's, of a feature the feature's."""
+    return _room(file.relative_to(PACKAGE).with_suffix("").parts)
 
 
-def _room(parts: list[str]) -> str:
-    return parts[1] if parts[0] == "lowering" and len(parts) > 1 else parts[0]
+def _room(parts: Sequence[str]) -> str:
+    return ".".join(parts[:2]) if parts[0] == "features" else parts[0]
 
 
 def imports(file: Path) -> Iterator[str]:
@@ -202,6 +132,8 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 @pytest.mark.parametrize("file", SOURCES, ids=lambda file: str(file.relative_to(PACKAGE)))
 def test_a_room_imports_only_what_the_design_allows(file: Path) -> None:
     room = room_of(file)
+    if room == "features.__init__":
+        return
     assert room in MAY_IMPORT, f"{room} is not in MAY_IMPORT: say there what it may import"
     for name in imports(file):
         package, *rest = name.split(".")
@@ -222,6 +154,7 @@ def test_a_room_imports_only_what_the_design_allows(file: Path) -> None:
 
 # Of the viewer's files these know the private names of hosts.
 OF_HOSTS = {"blocking.py", "lifetime.py", "marimo.py"}
+VIEWERS = sorted([*(PACKAGE / "widget").rglob("*.py"), *(PACKAGE / "features").rglob("*.py")])
 
 
 def private_names_of_others(source: str) -> list[str]:
@@ -234,7 +167,7 @@ def private_names_of_others(source: str) -> list[str]:
     return [ast.unparse(one) for one in used if one.attr not in own]
 
 
-@pytest.mark.parametrize("file", sorted((PACKAGE / "viewer").glob("*.py")), ids=lambda f: f.name)
+@pytest.mark.parametrize("file", VIEWERS, ids=lambda f: str(f.relative_to(PACKAGE)))
 def test_no_class_of_the_viewer_uses_anothers_private_fields(file: Path) -> None:
     if file.name in OF_HOSTS:
         return
@@ -250,69 +183,175 @@ def test_a_private_field_of_another_object_is_found() -> None:
 
 # The same in the page. What stands in js/src itself is called as its file.
 FRONT_END = ROOT / "js" / "src"
-PAGE_MAY_IMPORT = {
-    "messages": {"plan", "teaching"},  # of teaching a record
-    "edits": {"plan"},
-    "gl": {"edits", "plan", "messages"},
-    "engine": {"edits", "gl", "plan", "messages"},
-    "source": {"plan"},
-    "training": {
-        *("gl", "messages", "parts", "plan", "sources", "state"),
-    },
-    "tensorfile": set(),
-    "teaching": {"engine", "gl", "messages", "parts", "plan", "sources", "state", "tensorfile"},
-    "parts": set(),
-    "sources": {"edits", "engine", "gl", "messages", "plan", "source", "state"},
-    "status": {"gl"},
-    "state": {
-        *("edits", "engine", "gl", "messages", "source", "status", "teaching", "training"),
-    },
+PAGE_MAY_IMPORT: dict[str, set[str]] = {
+    "arrays": {"plan"},
     "buffers": set(),
+    "chunks": set(),
     "code": {"buffers", "messages"},
-    "unknown": set(),
-    "arrays": {"gl"},
-    "turning": {"messages", "state", "unknown"},
     "comm": {
-        *("buffers", "edits", "engine", "gl", "messages", "source", "sources", "state"),
-        *("snapshot", "status", "training", "unknown"),
+        "buffers",
+        "describe_unknown",
+        "engine",
+        "features.edits",
+        "features.sources",
+        "features.training",
+        "messages",
+        "plan",
+        "snapshot",
+        "state",
+        "status",
     },
-    "snapshot": set(),
-    "format": set(),
-    "network": {"format", "plan"},
+    "describe_unknown": set(),
+    "engine": {"messages", "plan", "webgl"},
     "explain": {"network", "plan"},
+    "features.compare.views": {"format", "network", "plan", "state", "views"},
+    "features.edits": {"messages", "plan"},
+    "features.edits.views": {
+        "features.compare.views",
+        "features.edits",
+        "format",
+        "network",
+        "plan",
+        "state",
+        "views",
+    },
+    "features.export.views": {"network", "plan", "views"},
+    "features.latent": {"engine", "features.sources", "plan", "state"},
+    "features.latent.views": {
+        "engine",
+        "features.latent",
+        "features.sources",
+        "format",
+        "network",
+        "plan",
+        "state",
+        "views",
+    },
+    "features.mirror": {"chunks", "features.training", "messages", "state"},
+    "features.sources": {"engine", "features.latent", "plan", "state", "webgl"},
+    "features.sources.views": {
+        "features.edits.views",
+        "features.latent.views",
+        "features.sources",
+        "format",
+        "network",
+        "plan",
+        "state",
+        "views",
+        "webgl",
+    },
+    "features.teaching": {
+        "chunks",
+        "engine",
+        "features.edits",
+        "features.sources",
+        "messages",
+        "plan",
+        "state",
+    },
+    "features.teaching.views": {
+        "features.export.views",
+        "features.teaching",
+        "format",
+        "network",
+        "views",
+    },
+    "features.training": {
+        "chunks",
+        "engine",
+        "features.mirror",
+        "features.sources",
+        "messages",
+        "plan",
+        "state",
+    },
+    "features.training.views": {
+        "features.training",
+        "format",
+        "network",
+        "plan",
+        "state",
+        "views",
+        "webgl",
+    },
+    "format": set(),
+    "loader": {"buffers", "code", "messages", "snapshot", "widget"},
+    "messages": {"features.teaching", "plan"},
+    "network": {"format", "plan"},
+    "page": {
+        "arrays",
+        "engine",
+        "features.edits",
+        "features.export.views",
+        "features.sources",
+        "features.teaching",
+        "features.training",
+        "messages",
+        "plan",
+        "state",
+        "status",
+        "view_sync",
+        "views",
+        "webgl",
+    },
+    "plan": {"messages"},
+    "runtime": {"arrays", "plan", "webgl"},
+    "snapshot": set(),
+    "state": {
+        "engine",
+        "features.edits",
+        "features.latent",
+        "features.sources",
+        "features.teaching",
+        "features.training",
+        "messages",
+        "plan",
+        "status",
+    },
+    "status": {"plan"},
+    "view_sync": {"describe_unknown", "messages", "state"},
     "views": {
-        "edits",
         "engine",
         "explain",
+        "features.compare.views",
+        "features.edits",
+        "features.edits.views",
+        "features.export.views",
+        "features.latent.views",
+        "features.sources.views",
+        "features.teaching.views",
+        "features.training.views",
         "format",
-        "gl",
         "messages",
         "network",
         "plan",
-        "source",
-        "sources",
         "state",
         "status",
-        "teaching",
-        "training",
+        "webgl",
     },
+    "webgl": {"messages", "plan"},
     "widget": {
-        *("comm", "messages", "source", "state", "teaching", "training", "turning", "unknown"),
+        "comm",
+        "describe_unknown",
+        "features.edits",
+        "features.sources",
+        "features.teaching",
+        "features.training",
+        "messages",
+        "state",
+        "view_sync",
         "views",
     },
-    "page": {
-        *("arrays", "edits", "engine", "gl", "messages", "plan", "source", "sources", "state"),
-        *("status", "teaching", "tensorfile", "training", "turning", "views"),
-    },
-    "loader": {"buffers", "code", "messages", "snapshot", "widget"},
-    "runtime": {"arrays", "gl"},
-    "plan": set(),
 }
 IMPORTED = re.compile(r"""^(?:import|export)\b[^;]*?from\s+"(\.[^"]+)";""", re.MULTILINE)
 
 
 def page_room_of(file: Path) -> str:
-    return file.relative_to(FRONT_END).parts[0].partition(".")[0]
+    """A folder, a feature's folder apart from that of its views, or a file beside them."""
+    parts = file.relative_to(FRONT_END).parts
+    if parts[0] == "features":
+        return ".".join([*parts[:2], *(["views"] if parts[2] == "views" else [])])
+    return parts[0].partition(".")[0]
 
 
 @pytest.mark.parametrize("room", PAGE_MAY_IMPORT)
@@ -339,7 +378,7 @@ def test_only_the_engine_and_the_runtime_make_sessions() -> None:
         for file in FRONT_END.rglob("*.ts*")
         if re.search(r"\bcreateSession\(|\bRunner\.make\(", file.read_text(encoding="utf-8"))
     }
-    assert makers == {"gl", "engine", "runtime"}
+    assert makers == {"webgl", "engine", "runtime"}
 
 
 def test_importing_the_package_loads_nothing_heavy() -> None:
@@ -369,7 +408,7 @@ def test_no_page_code_turns_text_into_markup_or_code() -> None:
 
 def test_shaders_of_a_plan_find_their_numbers_by_name() -> None:
     # u.i and u.f are counted in lowering/slots.py alone, where it places what kernels declare.
-    # The page's own shaders, in js/src/gl, have their words from TypeScript, which counts them.
+    # The page's own shaders, in js/src/webgl, have their words from TypeScript, which counts them.
     counted = re.compile(r"\bu\s*\.\s*[if]\s*\[|\bintegers=")
     files = [*PACKAGE.rglob("*.glsl"), *PACKAGE.rglob("*.py")]
     named = [file for file in files if re.search(r"\bu_[a-z]", file.read_text(encoding="utf-8"))]

@@ -42,14 +42,14 @@ def borrow_node_modules(checkout: Path) -> None:
 def checkout(tmp_path: Path) -> Path:
     """The least that can be bundled: four entries, a shader's and a style sheet's text."""
     (tmp_path / "js" / "src").mkdir(parents=True)
-    (tmp_path / "src" / "nbglcnn" / "shaders").mkdir(parents=True)
+    (tmp_path / "src" / "nbglcnn" / "ops" / "shaders").mkdir(parents=True)
     for name in ("build.js", "package.json", "package-lock.json", "tsconfig.json"):
         shutil.copy(ROOT / "js" / name, tmp_path / "js")
     borrow_node_modules(tmp_path)
-    (tmp_path / "src" / "nbglcnn" / "shaders" / "a.glsl").write_text("float one = 1.0;")
+    (tmp_path / "src" / "nbglcnn" / "ops" / "shaders" / "a.glsl").write_text("float one = 1.0;")
     (tmp_path / "js" / "src" / "a.css").write_text(".nbg-a { color: red }")
     (tmp_path / "js" / "src" / "widget.ts").write_text(
-        'import glsl from "../../src/nbglcnn/shaders/a.glsl";\n'
+        'import glsl from "../../src/nbglcnn/ops/shaders/a.glsl";\n'
         'import style from "./a.css";\n'
         "export default { glsl, style };"
     )
@@ -97,7 +97,7 @@ def test_bundles_of_another_version_are_removed(checkout: Path) -> None:
         "js/src/runtime.ts",
         "js/src/added.ts",
         "js/package-lock.json",
-        "src/nbglcnn/shaders/a.glsl",
+        "src/nbglcnn/ops/shaders/a.glsl",
         "src/nbglcnn/static/widget.js",
     ],
 )

@@ -12,9 +12,10 @@ from torch import Tensor, nn
 
 import nbglcnn
 from colours import rgb
-from nbglcnn import InputError, Session, Viewer, pictures
-from nbglcnn.colors import BACKGROUND, COLORMAPS, texels
-from nbglcnn.plan import Plan, Value
+from nbglcnn import InputError, Session, Viewer
+from nbglcnn.pictures import maps as pictures
+from nbglcnn.pictures.colors import BACKGROUND, COLORMAPS, texels
+from nbglcnn.plan.schema import Plan, Value
 from page import GlPage
 from viewer_models import autoencoder
 from viewer_models import pictures as inputs
@@ -336,7 +337,7 @@ def test_maps_are_drawn_in_the_range_of_their_example(color_range: Any) -> None:
         for example in (0, 1):
             maps = values["0"][example]
             for channel in (0, 3):
-                low, high = maps.min(), maps.max()
+                low, high = pictures.min(), pictures.max()
                 if color_range == "channel":
                     low, high = maps[channel].min(), maps[channel].max()
                 elif color_range != "layer":

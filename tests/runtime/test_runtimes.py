@@ -16,10 +16,10 @@ from carrier import LAYOUTS, carrier, odd_values
 from damaged import DAMAGED, damaged, resealed
 from equal import assert_equal
 from nbglcnn import Plan
-from nbglcnn import plan as p
 from nbglcnn.load import load
 from nbglcnn.lowering.lower import lower
-from nbglcnn.plan import VERSION
+from nbglcnn.plan import schema as p
+from nbglcnn.plan.schema import VERSION
 from nbglcnn.reference import reference
 from onnx_models import model_of, node, randn
 from page import GlPage

@@ -12,9 +12,9 @@ from torch import nn
 
 import nbglcnn
 from nbglcnn import Session, transforms
-from nbglcnn.edits import reference
-from nbglcnn.edits.records import Edit
 from nbglcnn.errors import InputError
+from nbglcnn.features.edits import reference
+from nbglcnn.features.edits.records import Edit
 
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
 

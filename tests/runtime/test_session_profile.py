@@ -12,9 +12,10 @@ from torch import nn
 
 import nbglcnn
 from equal import assert_equal
-from nbglcnn import DeviceError, InputError, Plan, Session, device, profiling
+from nbglcnn import DeviceError, InputError, Plan, Session
 from nbglcnn.lowering.lower import lower
-from nbglcnn.plan import Pass
+from nbglcnn.plan.schema import Pass
+from nbglcnn.runtime import device, profiling
 from recurrent import INPUTS, START, crossed, crossed_of, leaky, stepped
 
 X = np.random.default_rng(0).standard_normal((2, 3, 64, 64)).astype(np.float32)

@@ -14,12 +14,12 @@ from torch import nn
 import nbglcnn
 from nbglcnn import InputError, Session, UnsupportedOperator, Viewer, load
 from nbglcnn.disagreements import disagreement
-from nbglcnn.edits.replay import NONE
+from nbglcnn.features.edits.replay import NONE
 from nbglcnn.graph import Node
 from nbglcnn.lowering.lower import lower
 from nbglcnn.reference import exact, is_faithful, layer_alone, reference
 from nbglcnn.report import Match, Report, compared, judged, match
-from nbglcnn.viewer.parity import verified
+from nbglcnn.widget.parity import verified
 from onnx_models import model_of, node, randn
 from recorded_runs import is_recorded
 from viewer_models import autoencoder, pictures
@@ -179,7 +179,7 @@ def test_there_is_nothing_to_verify_where_only_the_framework_computes(
     def none(plan: object) -> None:
         raise nbglcnn.OpenGLUnavailable("none here")
 
-    monkeypatch.setattr("nbglcnn.viewer.local.Session", none)
+    monkeypatch.setattr("nbglcnn.widget.local.Session", none)
     viewer = Viewer(autoencoder(3), pictures(3))
     with pytest.raises(nbglcnn.DeviceError, match="nothing to verify"):
         viewer.verify()

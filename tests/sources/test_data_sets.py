@@ -18,7 +18,7 @@ from browsers import FILM
 from camera import grabbed
 from eventually import eventually
 from nbglcnn import Plan
-from nbglcnn.edits.kinds import KINDS
+from nbglcnn.features.edits.transforms import KINDS
 from references import averaged, decoded, fitted
 from sourced import GIVE, Sourced
 from views_page import Views

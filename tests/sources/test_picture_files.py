@@ -14,8 +14,8 @@ from PIL import Image
 import nbglcnn
 from nbglcnn import Images, InputError, Preprocess, Session, Viewer
 from nbglcnn.cli import main
-from nbglcnn.picture_decoding import picture_array
-from nbglcnn.training.data import data_of
+from nbglcnn.features.training.data import data_of
+from nbglcnn.inputs.picture_decoding import picture_array
 from picture_files import PictureFile, display_p3, files, pixels, saved, turned
 
 pytestmark = pytest.mark.filterwarnings("ignore:no page:UserWarning")

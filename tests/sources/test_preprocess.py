@@ -15,8 +15,8 @@ from torch import nn
 import nbglcnn
 from equal import assert_all_equal, assert_equal
 from nbglcnn import InputError, Plan, Preprocess, Session, Viewer, transforms
-from nbglcnn.fitting import fitted
 from nbglcnn.graph import Array
+from nbglcnn.inputs.fit import fitted
 from onnx_models import model_of, node, randn
 from preprocessing import MEAN, STD, from_tensorflow, residual
 

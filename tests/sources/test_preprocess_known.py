@@ -16,7 +16,7 @@ from torch import nn
 import nbglcnn
 from equal import assert_equal
 from nbglcnn import InputError, Preprocess, Session
-from nbglcnn.known_transforms import understood
+from nbglcnn.inputs.known_transforms import understood
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 PICTURE = Image.fromarray(np.random.default_rng(2).integers(0, 256, (16, 16, 3), np.uint8))

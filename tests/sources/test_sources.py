@@ -18,10 +18,10 @@ from torch.utils.data import Dataset, IterableDataset, Subset, TensorDataset
 
 import nbglcnn
 from nbglcnn import Drawing, Images, InputError, Latent, Noise, Video, Webcam
-from nbglcnn.plan import Input
-from nbglcnn.sources import Picture, given, items, records, video
-from nbglcnn.sources.blocks import KEPT, Blocks
-from nbglcnn.viewer.reading import BEFORE
+from nbglcnn.features.sources import Picture, items, public_sources, records, video
+from nbglcnn.features.sources.blocks import KEPT, Blocks
+from nbglcnn.plan.schema import Input
+from nbglcnn.widget.reading import BEFORE
 from references import noise_by_hand
 
 RANDOM = np.random.default_rng(21)
@@ -590,25 +590,25 @@ def test_the_input_that_a_source_feeds_is_the_first_that_takes_it() -> None:
     whole = msgspec.structs.replace(plain, key="tokens", dtype="int64")
     inputs = (whole, plain, picture)
     for source, key in ((Webcam(), "input"), (Noise(), "input"), (Noise(input="code"), "code")):
-        assert given.chosen_input(source, inputs).key == key
-    assert given.chosen_input(Noise(), (whole, plain)).key == "code"
+        assert public_sources.chosen_input(source, inputs).key == key
+    assert public_sources.chosen_input(Noise(), (whole, plain)).key == "code"
     with pytest.raises(
         InputError,
         match=r"Webcam needs an input that takes pictures: .*tokens is int64 of \(1, 10\), code is",
     ):
-        given.chosen_input(Webcam(), (whole, plain))
+        public_sources.chosen_input(Webcam(), (whole, plain))
     with pytest.raises(
         InputError, match=r"no input 'cod' \(near: code\); the network takes tokens, code, input"
     ):
-        given.chosen_input(Noise(input="cod"), inputs)
+        public_sources.chosen_input(Noise(input="cod"), inputs)
     with pytest.raises(
         InputError, match="Noise needs an input that takes float32; tokens is int64"
     ):
-        given.chosen_input(Noise(input="tokens"), inputs)
+        public_sources.chosen_input(Noise(input="tokens"), inputs)
 
 
 def test_pages_name_values_before_their_edits_as_python_does() -> None:
-    text = (Path(__file__).parents[2] / "js/src/gl/derived.ts").read_text("utf-8")
+    text = (Path(__file__).parents[2] / "js/src/plan/derived_values.ts").read_text("utf-8")
     assert 'const MARK = "\\u0000derived\\u0000"' in text and 'named("before", key)' in text
     assert BEFORE == "before\0derived\0"
 
@@ -662,9 +662,9 @@ def test_a_block_has_as_many_items_as_fit_and_one_at_least(
 ) -> None:
     record = an_input(1, 1, 4, 4)
     for size, block in ((16, 1), (15, 1), (31, 1), (32, 2), (1, 1)):
-        monkeypatch.setattr("nbglcnn.sources.blocks.BLOCK_BYTES", size)
+        monkeypatch.setattr("nbglcnn.features.sources.blocks.BLOCK_BYTES", size)
         assert Images(np.zeros((5, 4, 4), np.uint8)).blobs(record).block == block
-    monkeypatch.setattr("nbglcnn.sources.blocks.BLOCK_BYTES", 2 * 64)
+    monkeypatch.setattr("nbglcnn.features.sources.blocks.BLOCK_BYTES", 2 * 64)
     floats = Images(np.zeros((5, 4, 4), np.float64)).blobs(record)
     assert (floats.block, floats.item_bytes) == (2, 64), "of four bytes each, as they travel"
     assert [len(bytes(floats.blob(name) or b"")) for name in floats.names()] == [128, 128, 64]
@@ -676,9 +676,9 @@ def test_an_item_of_any_numbers_is_the_same_whether_its_block_is_made_or_not(kin
     array = np.random.default_rng(0).integers(0, 256, (5, 3, 4, 6), np.uint8)
     array[:, 1] //= 16  # channels of other ranges
     given = array if kind == np.uint8 else (array / 255).astype(kind)
-    expected = (array / np.float32(255)) if kind == np.uint8 else given.astype(np.float32)
+    expected = (array / np.float32(255)) if kind == np.uint8 else public_sources.astype(np.float32)
     record = an_input(2, 3, 4, 6)
-    for data in (given, list(given)):
+    for data in (public_sources, list(given)):
         blocks = Images(data).blobs(record)
         for index in (0, 4, 2):
             found = blocks.tensor(index)

@@ -10,9 +10,9 @@ import torch
 from torch import nn
 
 from nbglcnn import Session, transforms
-from nbglcnn.edits.records import Edit
-from nbglcnn.edits.reference import edited
-from nbglcnn.plan import Plan
+from nbglcnn.features.edits.records import Edit
+from nbglcnn.features.edits.reference import edited
+from nbglcnn.plan.schema import Plan
 
 CHANNELS = 5
 STEPS = ("conv", "relu", "norm", "block", "again", "skip", "idle", "pair", "named", "join", "act")

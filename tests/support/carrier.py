@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from nbglcnn import plan as p
-from nbglcnn.layout import NCHW, Layout
 from nbglcnn.lowering.builder import FLATTEN, FLATTEN_STRIPS, UNFLATTEN, WIDTH, flat_width
 from nbglcnn.lowering.glsl import program_source
 from nbglcnn.lowering.lower import flatten_variant
 from nbglcnn.lowering.slots import placed, write
+from nbglcnn.plan import schema as p
+from nbglcnn.plan.layout import NCHW, Layout
 
 RANDOM = np.random.default_rng(3)
 LAYOUTS = {

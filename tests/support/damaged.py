@@ -7,7 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from nbglcnn.lowering.lower import lower
-from nbglcnn.plan import Carry, Header, Plan, Section
+from nbglcnn.plan.schema import Carry, Header, Plan, Section
 from recurrent import leaky, two_states
 
 

@@ -9,7 +9,7 @@ from playwright.sync_api import Page
 
 from bundle import bundled
 from nbglcnn import Plan
-from nbglcnn.plan import Patch, content_hash, pack_file
+from nbglcnn.plan.schema import Patch, content_hash, pack_file
 from page import decode, encode
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, get_args
 
 from lab import Notebook
-from nbglcnn.viewer.protocol import FromKernel, FromPage
+from nbglcnn.widget.protocol import FromKernel, FromPage
 
 KINDS = [record.__name__.lower() for record in get_args(FromKernel | FromPage)]
 # What becomes of a frame with one of our messages: `fates[type][k]` of the k-th of its type from 1,

@@ -10,8 +10,8 @@ from PIL import Image, ImageOps
 
 from carrier import carrier
 from nbglcnn import Plan
-from nbglcnn.layout import Layout
-from nbglcnn.plan import Fit
+from nbglcnn.plan.layout import Layout
+from nbglcnn.plan.schema import Fit
 from page import GlPage
 
 MODES = {1: "L", 3: "RGB", 4: "RGBA"}

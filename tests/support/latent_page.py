@@ -16,9 +16,9 @@ from playwright.sync_api import Page
 import nbglcnn
 from fashion_autoencoder import load_autoencoder, load_images
 from nbglcnn import Latent, datasets
-from nbglcnn.sources.given import Blobs
-from nbglcnn.viewer import latents
-from nbglcnn.viewer.network import Network
+from nbglcnn.features.latent import host as latents
+from nbglcnn.features.sources.public_sources import Blobs
+from nbglcnn.widget.network import Network
 from views_page import Views
 
 NAMES = list(datasets.FASHION_MNIST_CLASSES)

@@ -87,8 +87,8 @@ READY = ".nbglcnn[data-phase=ready] canvas[data-drawn]"
 CLASSES = ("Viewer", "Connection", "Plan")
 KERNEL = f"""
 import gc
-from nbglcnn.plan import Plan
-from nbglcnn.viewer.connection import Connection
+from nbglcnn.plan.schema import Plan
+from nbglcnn.widget.connection import Connection
 gc.collect()
 gc.freeze()  # what is here already need not be looked at again
 def alive():

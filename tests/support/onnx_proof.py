@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import onnx
 
-from nbglcnn.plan import Plan
+from nbglcnn.plan.schema import Plan
 
 # Inputs of which an operator takes the shape or the type alone: (operator, position).
 NOT_NUMBERS = {("Shape", 0), ("Size", 0), ("CastLike", 1)}

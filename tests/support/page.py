@@ -11,8 +11,8 @@ from playwright.sync_api import Page
 
 from bundle import bundled
 from nbglcnn import Plan
-from nbglcnn.edits import records
-from nbglcnn.edits.records import Edit
+from nbglcnn.features.edits import records
+from nbglcnn.features.edits.records import Edit
 
 _numbers = itertools.count()
 

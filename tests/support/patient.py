@@ -3,6 +3,6 @@
 Values of Python's are not asked for there.
 """
 
-from nbglcnn.viewer import reading
+from nbglcnn.widget import reading
 
 reading.HELLO_S = 6.0

@@ -13,8 +13,8 @@ from playwright.sync_api import Browser, Page, Playwright
 
 import nbglcnn
 from browsers import EMPTY, chromium_arguments, complaints, find_chromium, serving
-from nbglcnn.plan import Plan
-from nbglcnn.session import stored
+from nbglcnn.plan.schema import Plan
+from nbglcnn.runtime.session import stored
 
 RUNTIME = Path(nbglcnn.__file__).with_name("static") / "runtime.js"
 PATIENCE_S = 120  # for one Plan, compiled and run by a renderer without a GPU

@@ -9,10 +9,10 @@ import msgspec
 import numpy as np
 
 from nbglcnn import Viewer
-from nbglcnn.plan import Target
-from nbglcnn.session import Session
-from nbglcnn.viewer.protocol import CHUNK, PROTOCOL, parts_of
-from nbglcnn.viewer.reading import BEFORE
+from nbglcnn.plan.schema import Target
+from nbglcnn.runtime.session import Session
+from nbglcnn.widget.protocol import CHUNK, PROTOCOL, parts_of
+from nbglcnn.widget.reading import BEFORE
 
 
 class ScriptedPage:

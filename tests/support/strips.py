@@ -6,9 +6,9 @@ from unittest.mock import patch
 
 from nbglcnn import Plan, Target
 from nbglcnn.graph import Graph
-from nbglcnn.layout import Layout
 from nbglcnn.lowering.builder import Builder
 from nbglcnn.lowering.lower import lower
+from nbglcnn.plan.layout import Layout
 
 
 class TooLarge(Exception):

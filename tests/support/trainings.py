@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 import nbglcnn
-from nbglcnn.training import Training
+from nbglcnn.features.training import Training
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 OptimizerOf = Callable[[Any], torch.optim.Optimizer]

@@ -10,12 +10,12 @@ import nbglcnn
 from equal import assert_equal
 from nbglcnn import Session, transforms
 from nbglcnn.errors import InputError
+from nbglcnn.features.training import columns
+from nbglcnn.features.training.joined import Joined, join
+from nbglcnn.features.training.local import compiled
+from nbglcnn.features.training.run import Run
 from nbglcnn.load import load
 from nbglcnn.lowering.lower import lower
-from nbglcnn.training import columns
-from nbglcnn.training.joined import Joined, join
-from nbglcnn.training.local import compiled
-from nbglcnn.training.run import Run
 from trainings import by_torch
 
 SIZE = 4

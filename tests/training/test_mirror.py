@@ -16,8 +16,8 @@ from torch.nn import functional as F
 import nbglcnn
 from equal import assert_equal
 from nbglcnn import InputError, Viewer
-from nbglcnn.viewer import callbacks
-from nbglcnn.viewer.mirror import Mirror
+from nbglcnn.features.mirror import callbacks
+from nbglcnn.features.mirror.mirror import Mirror
 from training_networks import ResNet18
 
 X = torch.rand(64, 1, 8, 8, generator=torch.Generator().manual_seed(1))

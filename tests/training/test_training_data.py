@@ -11,13 +11,12 @@ from torch import nn
 import nbglcnn
 from nbglcnn import InputError
 from nbglcnn.errors import DeviceError
-from nbglcnn.plan import Plan
-from nbglcnn.training import columns, memory
-from nbglcnn.training.data import USUAL_BATCH, Batch, Data, data_of
-from nbglcnn.training.local import compiled
-from nbglcnn.training.run import Run
-from nbglcnn.viewer import live
-from nbglcnn.viewer.live import LiveTraining
+from nbglcnn.features.training import columns, live_training, memory
+from nbglcnn.features.training.data import USUAL_BATCH, Batch, Data, data_of
+from nbglcnn.features.training.live_training import LiveTraining
+from nbglcnn.features.training.local import compiled
+from nbglcnn.features.training.run import Run
+from nbglcnn.plan.schema import Plan
 
 
 def given(model: nn.Module, data: Any, loss: str, **options: Any) -> tuple[Run, Data]:
@@ -234,19 +233,19 @@ def training() -> LiveTraining:
 def test_losses_that_follow_what_is_known_are_taken_and_a_gap_is_not() -> None:
     found = training()
     rows_of = lambda *losses: np.array([[loss, 0.5] for loss in losses], np.float32)  # noqa: E731
-    assert live.took(found, 0, rows_of(4, 3), [(0, 9.0, None), (2, 8.0, 0.25)])
-    assert not live.took(found, 3, rows_of(1))
-    assert live.took(found, 2, rows_of(2), [(2, 7.0, 0.5), (3, 6.0, 0.75)])
+    assert live_training.took(found, 0, rows_of(4, 3), [(0, 9.0, None), (2, 8.0, 0.25)])
+    assert not live_training.took(found, 3, rows_of(1))
+    assert live_training.took(found, 2, rows_of(2), [(2, 7.0, 0.5), (3, 6.0, 0.75)])
     assert (found.step_count, found.loss) == (3, 2)
     held = found.held_out_losses
     np.testing.assert_array_equal(held, np.array([[0, 9, np.nan], [2, 8, 0.25], [3, 6, 0.75]], "f"))
     # From an earlier step on it has gone another way.
-    assert live.took(found, 1, rows_of(5), [])
+    assert live_training.took(found, 1, rows_of(5), [])
     assert found.losses.tolist() == [4, 5]
     np.testing.assert_array_equal(found.held_out_losses[:, 0], [0])
-    past = np.frombuffer(live.past(found, 1), np.float32)
+    past = np.frombuffer(live_training.past(found, 1), np.float32)
     np.testing.assert_array_equal(past, np.array([1, 1, 4, 0.5, 0, 9, np.nan], "f"))
-    live.forget(found)
+    live_training.forget(found)
     assert (found.step_count, found.losses.tolist()) == (0, [])
 
 

@@ -15,7 +15,7 @@ from torch.nn.utils import parametrizations
 
 import nbglcnn
 from nbglcnn.errors import UnsupportedModel
-from nbglcnn.training import Training
+from nbglcnn.features.training import Training
 from trainings import assert_trained, by_torch
 
 pytestmark = pytest.mark.filterwarnings("error")

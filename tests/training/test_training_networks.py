@@ -12,7 +12,7 @@ from torch.nn import functional as F
 import nbglcnn
 from nbglcnn import Session
 from nbglcnn.datasets import fashion_mnist
-from nbglcnn.training.local import compiled
+from nbglcnn.features.training.local import compiled
 from training_networks import EXAMPLES, TORCH_LOSSES
 from trainings import assert_near, by_torch
 

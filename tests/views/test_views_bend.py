@@ -16,9 +16,9 @@ from equal import assert_equal
 from eventually import eventually
 from fashion_autoencoder import load_autoencoder
 from legible import assert_found, unreadable
-from nbglcnn.edits.kinds import KINDS
-from nbglcnn.edits.records import Edit, from_dict
-from nbglcnn.edits.reference import edited
+from nbglcnn.features.edits.records import Edit, from_dict
+from nbglcnn.features.edits.reference import edited
+from nbglcnn.features.edits.transforms import KINDS
 from trained_autoencoder import autoencoder
 from views_page import CLIPPED, Views, number, pixels
 

@@ -13,7 +13,7 @@ import nbglcnn
 from accessibility import AXE, faults
 from browsers import EMPTY, serving
 from legible import assert_found, unreadable
-from nbglcnn.edits.records import Edit, to_dict
+from nbglcnn.features.edits.records import Edit, to_dict
 from viewer_models import hooked
 from views_page import CLIPPED, Views, number
 

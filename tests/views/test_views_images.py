@@ -10,7 +10,8 @@ from playwright.sync_api import Locator, Page, expect
 from torch import Tensor, nn
 
 import nbglcnn
-from nbglcnn import Plan, pictures
+from nbglcnn import Plan
+from nbglcnn.pictures import maps
 from page import encode
 from views_page import Views, pixels
 
@@ -55,7 +56,7 @@ def shown(page: Page, key: str = "output") -> np.ndarray:
 
 def by_python(plan: Plan, array: np.ndarray, scale: int, **look: object) -> np.ndarray:
     value = next(one for one in plan.values if one.key == "output")
-    return np.asarray(pictures.picture(value, array, scale=scale, **look))  # type: ignore[arg-type]
+    return np.asarray(maps.picture(value, array, scale=scale, **look))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("example", [0, 1])
@@ -125,7 +126,7 @@ def test_a_picture_of_noise_does_not_turn_black_to_grey(show: Show) -> None:
         found = shown(views.page, "x")
         scale = found.shape[0] // 18
         value = next(one for one in plan.values if one.key == "x")
-        mine = np.asarray(pictures.picture(value, noisy, scale=scale))
+        mine = np.asarray(maps.picture(value, noisy, scale=scale))
         assert np.abs(found.astype(int) - mine.astype(int)).max() <= STEP
 
 
@@ -319,7 +320,7 @@ def test_the_colours_of_an_input_are_grey_in_its_range_as_python_draws_them(show
     value = next(one for one in plan.values if one.key == "x")
     scale = found.shape[0] // 18
     for channel in range(3):
-        mine = np.asarray(pictures.picture(value, x, channels=[channel], scale=scale))
+        mine = np.asarray(maps.picture(value, x, channels=[channel], scale=scale))
         width = mine.shape[1]
         gap = (found.shape[1] - 3 * width) // 2
         start = channel * (width + gap)
@@ -367,7 +368,7 @@ def test_a_picture_of_equal_numbers_has_a_range_with_zero_in_page_and_python(
     assert range_text(where) == text
     expect(where.locator(".nbg-clipped")).to_have_count(0)
     value = next(one for one in plan.values if one.key == "x")
-    mine = pictures.picture(value, np.full_like(x, number), color_range="layer")
+    mine = maps.picture(value, np.full_like(x, number), color_range="layer")
     assert np.unique(np.asarray(mine)).tolist() == [light]
     assert np.unique(shown(views.page, "x")).tolist() == [light]
     assert mine.info == {"below": 0, "above": 0}

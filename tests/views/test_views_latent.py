@@ -16,8 +16,8 @@ from accessibility import faults as axe_faults
 from latent_page import NAMES, code_of, decoded, fashion, output, put, workbench
 from legible import assert_found, faults, unreadable
 from nbglcnn import Latent
-from nbglcnn.viewer import latents
-from nbglcnn.viewer.network import Network
+from nbglcnn.features.latent import host as latents
+from nbglcnn.widget.network import Network
 from views_page import CLIPPED, Views, number, pixels
 
 RING, PLANE = ".nbg-latent-ring", ".nbg-latent-plane"

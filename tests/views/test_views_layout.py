@@ -12,7 +12,7 @@ from torch import nn
 
 import nbglcnn
 from legible import NETWORKS, WIDTHS, assert_found, faults, network, still, views_of
-from nbglcnn.edits.records import Edit
+from nbglcnn.features.edits.records import Edit
 from sourced import Sourced
 from viewer_models import autoencoder, pictures
 from views_page import Views, number

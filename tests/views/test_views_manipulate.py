@@ -14,9 +14,9 @@ import nbglcnn
 from accessibility import AXE, faults
 from equal import assert_equal
 from legible import assert_found, still, unreadable
-from nbglcnn.edits.records import Edit, from_dict
-from nbglcnn.edits.reference import edited
-from nbglcnn.plan import CLIPPED as SLACK
+from nbglcnn.features.edits.records import Edit, from_dict
+from nbglcnn.features.edits.reference import edited
+from nbglcnn.plan.schema import CLIPPED as SLACK
 from trained_autoencoder import autoencoder
 from views_page import CLIPPED, Views, pixels
 

@@ -15,7 +15,7 @@ from explained import exactly, explained, near
 from formulas import computed
 from moving import Attended, ClassToken, Gated, Several, Windows
 from nbglcnn.graph import Array
-from nbglcnn.plan import Layer, Plan
+from nbglcnn.plan.schema import Layer, Plan
 from views_page import CLIPPED, Views, number
 
 Show = Callable[..., Views]

@@ -14,7 +14,7 @@ from torch import nn
 import nbglcnn
 from colours import signed
 from nbglcnn import Plan
-from nbglcnn.viewer.parity import verified
+from nbglcnn.widget.parity import verified
 from ranks import Attend, Multihead
 from views_page import PARITY, Views, number, pixels
 

@@ -1,7 +1,7 @@
 // Python's questions for values, and the answers, kept until Python has all of them.
 import type { Engine } from "../engine/types.ts";
-import { beforeKey } from "../gl/derived.ts";
 import { CHUNK, type Read, type Reply } from "../messages.ts";
+import { beforeKey } from "../plan/derived_values.ts";
 import { macrotask } from "./wire.ts";
 
 /** Sending blocks the page; it may breathe after this many bytes. */

@@ -2,15 +2,14 @@
 import type { AnyModel } from "@anywidget/types";
 import { effect } from "@preact/signals";
 import { type Buffer, bytesOf } from "../buffers.ts";
-import type { Edit } from "../edits.ts";
 import { Checks } from "../engine/checks.ts";
 import { createEngine } from "../engine/engine.ts";
 import { type Apart, apartIn, sampled } from "../engine/samples.ts";
 import { pageStore } from "../engine/store.ts";
 import type { Content, Engine } from "../engine/types.ts";
-import { beforeKey } from "../gl/derived.ts";
-import { joined } from "../gl/numbers.ts";
-import type { Progress as EngineProgress, Patch } from "../gl/types.ts";
+import { said } from "../features/edits/state.ts";
+import { runSources } from "../features/sources/run.ts";
+import { runTraining } from "../features/training/run.ts";
 import {
   CHUNK,
   type Failed,
@@ -24,18 +23,19 @@ import {
   type State,
   type Verified,
 } from "../messages.ts";
-import { runSources } from "../sources/run.ts";
-import { said } from "../state/edits.ts";
+import { beforeKey } from "../plan/derived_values.ts";
+import type { Edit } from "../plan/edits.ts";
+import type { Progress as EngineProgress, Patch } from "../plan/runtime.ts";
+import { joined } from "../plan/uniforms.ts";
 import { createState, type Parity, type ViewerState } from "../state.ts";
 import { says } from "../status.ts";
-import { runTraining } from "../training/run.ts";
 import { Answers } from "./answers.ts";
 import { Arrivals } from "./arrivals.ts";
-import { CommFeeder } from "./feeder.ts";
 import { watchKernel } from "./host.ts";
 import { Reports } from "./reports.ts";
 import { keepSnapshots } from "./snapshots.ts";
-import { CommTrainer } from "./trainer.ts";
+import { CommFeeder } from "./source_host.ts";
+import { CommTrainer } from "./training_host.ts";
 import { decode, macrotask, patchesOf, textsOf, warnOnce } from "./wire.ts";
 
 /** A failure before it is said of which read. */

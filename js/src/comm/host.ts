@@ -1,6 +1,6 @@
 // What the application around the page says of itself and of its kernel, as far as it does.
 import type { AnyModel } from "@anywidget/types";
-import { at } from "../unknown.ts";
+import { at } from "../describe_unknown.ts";
 
 /** A signal of JupyterLab and Notebook 7. */
 interface Told {

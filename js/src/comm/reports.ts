@@ -2,8 +2,8 @@
 import type { AnyModel } from "@anywidget/types";
 import { effect } from "@preact/signals";
 import type { Engine } from "../engine/types.ts";
-import type { RunInfo } from "../gl/types.ts";
 import { type FromPage, PACKAGE_VERSION, PROTOCOL, type Progress, type Spot } from "../messages.ts";
+import type { RunInfo } from "../plan/runtime.ts";
 import type { ViewerState } from "../state.ts";
 import { hostName } from "./host.ts";
 import { spaced, warnOnce } from "./wire.ts";

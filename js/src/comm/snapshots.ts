@@ -2,8 +2,8 @@
 // say "Error displaying widget". It looks into the notebook's own widget state first, where this puts the snapshot
 // that the output has beside the view. In an application that keeps its notebook to itself nothing is done.
 import type { AnyModel } from "@anywidget/types";
+import { at } from "../describe_unknown.ts";
 import { SNAPSHOT_ALT, SNAPSHOT_CAPTION } from "../snapshot.ts";
-import { at } from "../unknown.ts";
 
 const VIEW = "application/vnd.jupyter.widget-view+json";
 const STATE = "application/vnd.jupyter.widget-state+json";

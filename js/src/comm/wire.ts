@@ -1,8 +1,8 @@
 // How messages look on the way: checked against their records.
 import { type Buffer, bytesOf } from "../buffers.ts";
-import { conform } from "../gl/format.ts";
-import type { Patch } from "../gl/types.ts";
 import { type FromKernel, type Patches, RECORDS } from "../messages.ts";
+import { conform } from "../plan/format.ts";
+import type { Patch } from "../plan/runtime.ts";
 
 const TYPES = new Map([...RECORDS.keys()].map((name) => [name.toLowerCase(), name]));
 const warned = new Set<string>();

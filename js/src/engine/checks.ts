@@ -1,6 +1,6 @@
 // When the numbers of what runs are to be compared with the reference's once more; by whom is the client's.
 import { effect } from "@preact/signals";
-import { hidden } from "../gl/schedule.ts";
+import { hidden } from "../plan/schedule.ts";
 import type { Engine } from "./types.ts";
 
 /** Some devices compute a first run right and later ones wrong: behind these of the first compared one. */

@@ -1,7 +1,7 @@
 // Which edits are wanted of whatever network is shown, and giving a session those that it can have.
-import type { Edit } from "../edits.ts";
-import { ContextLostError, PlanError, type Session, SessionClosed } from "../gl/types.ts";
-import type { PlanHeader } from "../plan.ts";
+import type { Edit } from "../plan/edits.ts";
+import { ContextLostError, PlanError, type Session, SessionClosed } from "../plan/runtime.ts";
+import type { PlanHeader } from "../plan/schema.ts";
 import type { Store } from "./store.ts";
 
 /** `Value.after` of a value that cannot be edited. */

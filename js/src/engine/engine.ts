@@ -1,17 +1,17 @@
 // Runs a Plan in the page: device, session, Plan, weights, inputs, run loop and timing. It knows neither Python nor a view.
 import { batch } from "@preact/signals";
-import type { Edit } from "../edits.ts";
-import { compileAhead } from "../gl/ahead.ts";
-import { parseContainer } from "../gl/format.ts";
-import { createSession } from "../gl/session.ts";
+import type { Edit } from "../plan/edits.ts";
+import { parseContainer } from "../plan/format.ts";
 import {
   type Device,
   DeviceUnavailable,
   PlanError,
   type Session,
   SessionClosed,
-} from "../gl/types.ts";
-import type { PlanHeader } from "../plan.ts";
+} from "../plan/runtime.ts";
+import type { PlanHeader } from "../plan/schema.ts";
+import { compileAhead } from "../webgl/prefetch.ts";
+import { createSession } from "../webgl/session.ts";
 import { WantedEdits } from "./edits.ts";
 import { watchPace } from "./pace.ts";
 import { type Twins, twinsOf } from "./samples.ts";

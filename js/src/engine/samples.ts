@@ -1,6 +1,6 @@
 // Samples of values, all of one run: requested stretches, and places of equal examples.
-import type { Band, Session } from "../gl/types.ts";
-import type { PlanHeader, Value } from "../plan.ts";
+import type { Band, Session } from "../plan/runtime.ts";
+import type { PlanHeader, Value } from "../plan/schema.ts";
 
 /** So many values are read at once, or an eighth of all: each time the device is waited for. */
 const AT_ONCE = 32;

@@ -1,7 +1,7 @@
 // What an engine tells its page, as signals: the engine writes them, views read them.
 import { type Signal, signal } from "@preact/signals";
-import type { Capabilities, RunInfo, Session } from "../gl/types.ts";
-import type { PlanHeader } from "../plan.ts";
+import type { Capabilities, RunInfo, Session } from "../plan/runtime.ts";
+import type { PlanHeader } from "../plan/schema.ts";
 
 export interface EngineSignals {
   readonly plan: Signal<PlanHeader | null>;

@@ -1,7 +1,8 @@
 // What all viewers of a page share: one graphics device, and blobs (Plans, weights, inputs) by content hash.
-import { openDevice } from "../gl/device.ts";
-import type { Device } from "../gl/types.ts";
+
 import { PACKAGE_VERSION } from "../messages.ts";
+import type { Device } from "../plan/runtime.ts";
+import { openDevice } from "../webgl/device.ts";
 
 /** Blobs that no viewer shows now are kept up to this many bytes, for the next run of the cell. */
 const SPARE_BYTES = 64 * 2 ** 20;

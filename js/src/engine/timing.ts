@@ -1,6 +1,7 @@
 // The last run's time without what was built or done beside it, measured when the page has come to rest.
-import { hidden } from "../gl/schedule.ts";
-import type { RunInfo } from "../gl/types.ts";
+
+import type { RunInfo } from "../plan/runtime.ts";
+import { hidden } from "../plan/schedule.ts";
 import type { EngineSignals } from "./signals.ts";
 
 /** So long after the last thing that was done a run is measured again, unless it takes longer than this. */

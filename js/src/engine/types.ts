@@ -1,5 +1,5 @@
 // What an engine is to its client: what goes in, what it tells, what it can be asked.
-import type { Edit } from "../edits.ts";
+import type { Edit } from "../plan/edits.ts";
 import type {
   Device,
   DeviceUnavailable,
@@ -8,7 +8,7 @@ import type {
   Progress,
   RunInfo,
   Session,
-} from "../gl/types.ts";
+} from "../plan/runtime.ts";
 import type { Twins } from "./samples.ts";
 import type { EngineSignals } from "./signals.ts";
 

@@ -1,5 +1,5 @@
 // How far a layer's window reaches beyond its input's map, at any of its positions.
-import type { Layer } from "../plan.ts";
+import type { Layer } from "../plan/schema.ts";
 
 /** Pixels of the map that a window may stand on outside of it, on each side. */
 export interface Around {

@@ -1,5 +1,5 @@
 // One pair of tokens of an attention, in numbers: its score, its share, and what it takes over.
-import type { Layer } from "../plan.ts";
+import type { Layer } from "../plan/schema.ts";
 import type { Attention } from "./attention.ts";
 import type { Tensors } from "./chain.ts";
 import { dense, type Products } from "./products.ts";

@@ -1,6 +1,6 @@
 // Attention as the layer table tells it: scores of a matrix product, their softmax, and a second product with that.
 import type { Network } from "../network/network.ts";
-import type { Layer, Value } from "../plan.ts";
+import type { Layer, Value } from "../plan/schema.ts";
 import { sizeOf } from "./tensor.ts";
 
 /** Layers between the scores and the softmax, or behind it, are few: a factor, a mask, another shape. */

@@ -2,7 +2,7 @@
 
 import { leafName } from "../network/names.ts";
 import type { Network, Stage } from "../network/network.ts";
-import type { Layer, Operand, Value } from "../plan.ts";
+import type { Layer, Operand, Value } from "../plan/schema.ts";
 import { type Formula, formulaOf } from "./formula.ts";
 import { movedTo } from "./read.ts";
 import { coordinates, element, sizeOf, type Tensor } from "./tensor.ts";

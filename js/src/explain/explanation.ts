@@ -1,5 +1,5 @@
 // One number of a layer, explained: its chain with the numbers of one run in it.
-import type { Layer, Operand } from "../plan.ts";
+import type { Layer, Operand } from "../plan/schema.ts";
 import {
   type Chain,
   type Normalization,

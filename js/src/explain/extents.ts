@@ -1,5 +1,5 @@
 // How far a value's place can reach by theory: windows over windows, without regard to borders.
-import type { Along, Reach } from "../plan.ts";
+import type { Along, Reach } from "../plan/schema.ts";
 import { isSame } from "./places.ts";
 
 /** How far along an axis a place can reach, by theory, in the coordinates of another axis. */

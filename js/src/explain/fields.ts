@@ -1,5 +1,5 @@
 // Which places of one value another value's place can depend on: receptive and projective fields.
-import type { Layer, PlanHeader, Reach } from "../plan.ts";
+import type { Layer, PlanHeader, Reach } from "../plan/schema.ts";
 import { around, type Extent, type Extents, extentsBy } from "./extents.ts";
 import { carriers, carry, joined, type Mask } from "./places.ts";
 

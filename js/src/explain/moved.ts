@@ -1,5 +1,5 @@
 // Numbers that come from elsewhere: a concatenation copies them, resampling mixes its neighbours.
-import type { Layer } from "../plan.ts";
+import type { Layer } from "../plan/schema.ts";
 import type { Tensors } from "./chain.ts";
 import { type Term, termOf } from "./read.ts";
 import { coordinates, element, place, sizeOf, type Tensor } from "./tensor.ts";

@@ -1,6 +1,6 @@
 // A number of another layer as the views call it: by channel and pixel, at the layer that gave it its value.
 import { layerOf, type Network } from "../network/network.ts";
-import type { Value } from "../plan.ts";
+import type { Value } from "../plan/schema.ts";
 import type { From } from "./read.ts";
 import { sizeOf } from "./tensor.ts";
 

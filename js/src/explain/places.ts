@@ -1,5 +1,5 @@
 // Sets of places, and how a reach carries them from readers to what they depend on, and back.
-import type { Along, Reach } from "../plan.ts";
+import type { Along, Reach } from "../plan/schema.ts";
 import { REPEATED } from "./repeated.ts";
 import { coordinates, sizeOf } from "./tensor.ts";
 

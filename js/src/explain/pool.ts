@@ -1,5 +1,5 @@
 // Which numbers a pool looks at for one of its own, and what becomes of them.
-import type { Layer } from "../plan.ts";
+import type { Layer } from "../plan/schema.ts";
 import { coordinates, element, type Tensor } from "./tensor.ts";
 import {
   isAdaptive,

@@ -1,5 +1,5 @@
 // A sum of products behind one number: of a convolution, a transposed one, or a dense layer.
-import type { Layer } from "../plan.ts";
+import type { Layer } from "../plan/schema.ts";
 import { coordinates, element, place, type Tensor } from "./tensor.ts";
 import {
   type Lines,

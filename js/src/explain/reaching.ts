@@ -1,5 +1,5 @@
 // How many weights of a transposed convolution reach each place of its output, and what that does to pictures.
-import type { Window } from "../plan.ts";
+import type { Window } from "../plan/schema.ts";
 
 /** Along each axis; a pixel's count is the product of its row's and its column's. */
 export interface Counts {

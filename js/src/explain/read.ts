@@ -1,5 +1,5 @@
 // What an operator reads: elements of what is kept under a key, maybe in another shape and order.
-import type { Layer, Move, Operand } from "../plan.ts";
+import type { Layer, Move, Operand } from "../plan/schema.ts";
 import type { Tensors } from "./chain.ts";
 import { coordinates, element, place, sizeOf, type Tensor } from "./tensor.ts";
 

@@ -1,5 +1,5 @@
 // Padding that repeats a map's own numbers: where each of its places reads.
-import type { Along } from "../plan.ts";
+import type { Along } from "../plan/schema.ts";
 
 /** The place in a map of `size` that one outside of it repeats, by ONNX's names. */
 export const REPEATED: Readonly<Record<Along["padding"], (at: number, size: number) => number>> = {

@@ -1,5 +1,5 @@
 // What a local response normalisation does: a number over a power of the squares of the channels around it.
-import type { Layer } from "../plan.ts";
+import type { Layer } from "../plan/schema.ts";
 import { coordinates, element, place, type Tensor } from "./tensor.ts";
 
 export interface Response {

@@ -1,5 +1,5 @@
 // A share of one: a power of e, divided by the sum of all along the axis.
-import type { Layer } from "../plan.ts";
+import type { Layer } from "../plan/schema.ts";
 import { coordinates, element, place, type Tensor } from "./tensor.ts";
 
 export interface Share {

@@ -1,5 +1,5 @@
 // Where a window lies over a map: the rows and columns that its taps read, in the input or outside of it.
-import type { Layer, Window } from "../plan.ts";
+import type { Layer, Window } from "../plan/schema.ts";
 import { REPEATED, repeats } from "./repeated.ts";
 
 /** "padding": outside the map. "inserted": between two of its pixels, where a transposed convolution has zeros. */

@@ -1,6 +1,6 @@
 // Which values are of a network's classes, and what those are called.
 
-import type { Layer, Value } from "../plan.ts";
+import type { Layer, Value } from "../plan/schema.ts";
 import type { Network } from "./network.ts";
 
 /** The names of a value's channels, by its key; empty where they have none. A name may be "" as well. */

@@ -1,6 +1,6 @@
 // How a value is pictured, and the words for what it holds.
 import { full } from "../format.ts";
-import type { Value } from "../plan.ts";
+import type { Value } from "../plan/schema.ts";
 
 /** C×H×W of one image of a value, as its own rank says: "32×14×14", "10", "scalar". */
 export const imageShape = ({ shape, nchw }: Value): string => shapeOfOne(shape, nchw[0]);

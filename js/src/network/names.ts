@@ -1,5 +1,5 @@
 // Names of layers and modules: what is a part of what, and what a picture calls it.
-import type { Layer } from "../plan.ts";
+import type { Layer } from "../plan/schema.ts";
 
 const separatorOf = (name: string): string => (name.startsWith("/") ? "/" : ".");
 

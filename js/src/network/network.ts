@@ -1,7 +1,7 @@
 // What a Plan's layer table says about the network's shape: chains of layers as stages, and who reads whom.
 
 import { full } from "../format.ts";
-import type { Layer, Pair, PlanHeader, Value } from "../plan.ts";
+import type { Layer, Pair, PlanHeader, Value } from "../plan/schema.ts";
 import { chainTitle, INSIDE, labelOf, modulesOf, within } from "./names.ts";
 
 /** Layers that are shown as one picture, the last one's: Conv, BN and ReLU, for example. */

@@ -1,5 +1,5 @@
 // Layers whose values the model's own framework computes in Python: which they are, and what is said of them.
-import type { Layer, PlanHeader, Value } from "../plan.ts";
+import type { Layer, PlanHeader, Value } from "../plan/schema.ts";
 
 /** The layer in Python whose value this is, also where a module or an output repeats it. */
 export function pythonOf(plan: PlanHeader | null, value: Value | undefined): Layer | undefined {

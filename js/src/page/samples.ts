@@ -2,7 +2,7 @@
 
 import type { Apart, Stretches } from "../engine/samples.ts";
 import type { Samples } from "../messages.ts";
-import type { PlanHeader, Value } from "../plan.ts";
+import type { PlanHeader, Value } from "../plan/schema.ts";
 import type { Parity } from "../state/connection.ts";
 
 export const stretchesOf = ({ keys, bands }: Samples): Stretches[] =>

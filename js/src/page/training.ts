@@ -1,14 +1,18 @@
 // Trains in an exported page: what the loop is given there, and what scripts and readers ask of it.
 import { batch, effect } from "@preact/signals";
-import { LentEngine } from "../engine/lent.ts";
+import { LentEngine } from "../engine/training_host.ts";
 import type { Engine } from "../engine/types.ts";
+import { fileName, save } from "../features/export/views/files.ts";
+import { fileOf, tensorOf, tensorsIn } from "../features/teaching/safetensors.ts";
+import type { TrainingRecord } from "../features/training/records.ts";
+import {
+  NO_TRAINING,
+  type TrainingHost,
+  type TrainingProgress,
+} from "../features/training/state.ts";
+import { courseOf } from "../features/training/training_config.ts";
 import type { Exported } from "../messages.ts";
-import { NO_TRAINING, type TrainingHost, type TrainingProgress } from "../state/training.ts";
 import type { ViewerState } from "../state.ts";
-import { fileOf, tensorOf, tensorsIn } from "../tensorfile.ts";
-import { courseOf } from "../training/course.ts";
-import type { TrainingRecord } from "../training.ts";
-import { fileName, save } from "../views/keep/files.ts";
 import { marked } from "./marks.ts";
 
 /** What scripts ask of a page that trains; all of it rejects where it can't, and says why. */

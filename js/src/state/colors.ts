@@ -1,7 +1,7 @@
 // The colours that numbers are drawn in.
 import { type Signal, signal } from "@preact/signals";
-import type { ColorMapName } from "../gl/types.ts";
 import type { COLOR_RANGES } from "../messages.ts";
+import type { ColorMapName } from "../plan/runtime.ts";
 
 /** Whose limits the colour map has: each channel its own, the layer's for all, or those the layer had when "fixed" was chosen. */
 export type RangeMode = (typeof COLOR_RANGES)[number];

@@ -1,6 +1,6 @@
 // What layers cost.
 import { type Signal, signal } from "@preact/signals";
-import type { LayerTime } from "../gl/types.ts";
+import type { LayerTime } from "../plan/runtime.ts";
 
 /** Milliseconds, and what the layer table says. */
 export type Cost = "ms" | "parameters" | "macs" | "bytes";

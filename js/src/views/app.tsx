@@ -2,12 +2,13 @@
 
 import { computed, effect, signal } from "@preact/signals";
 import { render } from "preact";
-import { originalOf } from "../gl/derived.ts";
+import { Everywhere } from "../features/edits/views/everywhere.tsx";
+import { Drawer } from "../features/sources/views/drawer.tsx";
 import { namesOf } from "../network/classes.ts";
 import { networkOf } from "../network/network.ts";
+import { originalOf } from "../plan/derived_values.ts";
 import type { ViewerState } from "../state.ts";
 import { Bar } from "./bar.tsx";
-import { Everywhere } from "./bend/everywhere.tsx";
 import { type Hover, type Note, useViews, type Views, ViewsContext } from "./context.ts";
 import { Keys } from "./help.tsx";
 import { listenToKeys } from "./keys.ts";
@@ -18,7 +19,6 @@ import { zoomOf } from "./present.tsx";
 import { costsOf } from "./profile/costs.ts";
 import { pictureOf } from "./screen/picture.ts";
 import { watchPresenting } from "./screen/present.ts";
-import { Drawer } from "./sources/drawer.tsx";
 import { Message, StatusLine } from "./status.tsx";
 import { style } from "./style.ts";
 import { shownTab } from "./tabs.tsx";

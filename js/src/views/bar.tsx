@@ -1,17 +1,17 @@
 // The bar above: which model, which tab, which example of the batch.
 
 import { useLayoutEffect, useRef } from "preact/hooks";
+import { Pill } from "../features/edits/views/marks.tsx";
+import { Keep } from "../features/export/views/keep.tsx";
+import { Chosen } from "../features/sources/views/chosen.tsx";
+import { Playing } from "../features/sources/views/playing.tsx";
 import { displayOf } from "../network/display.ts";
 import { layersOf, type Network } from "../network/network.ts";
-import { Pill } from "./bend/marks.tsx";
 import { useViews } from "./context.ts";
 import { Left, Right } from "./icons.tsx";
-import { Keep } from "./keep/keep.tsx";
 import { pictureSize } from "./layout.ts";
 import { Maps } from "./maps.tsx";
 import { PresentButton } from "./present.tsx";
-import { Chosen } from "./sources/chosen.tsx";
-import { Playing } from "./sources/playing.tsx";
 import { tabsOf } from "./tabs.tsx";
 
 /** CSS pixels below which everything is one column. */

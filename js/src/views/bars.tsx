@@ -2,7 +2,7 @@
 
 import { short } from "../format.ts";
 import { classText } from "../network/classes.ts";
-import type { Value } from "../plan.ts";
+import type { Value } from "../plan/schema.ts";
 import {
   type Hover,
   imageOf,

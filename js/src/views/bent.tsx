@@ -1,7 +1,8 @@
 // At a layer: which bends it has, and whether a training went wrong there.
-import type { Layer } from "../plan.ts";
-import { Mark } from "./bend/marks.tsx";
-import { Wrong } from "./train/wrong.tsx";
+
+import { Mark } from "../features/edits/views/marks.tsx";
+import { Wrong } from "../features/training/views/wrong.tsx";
+import type { Layer } from "../plan/schema.ts";
 
 /** `layers`: all that a closed module stands for. */
 export const Bent = (props: { layer: string; layers?: readonly Layer[] }) => (

@@ -1,5 +1,5 @@
 // What the maps of a view are coloured by: the colour map, and the range of numbers it spans.
-import type { ColorMapName } from "../gl/types.ts";
+import type { ColorMapName } from "../plan/runtime.ts";
 import type { RangeMode } from "../state.ts";
 import { Choice, Select } from "./choice.tsx";
 import { useViews } from "./context.ts";

@@ -1,6 +1,7 @@
 // The colour maps outside of WebGL: legends, and kernels that are painted by the processor.
-import { MAP_TEXELS, mapLayer, mapTexels, toLinear } from "../gl/colormaps.ts";
-import type { ColorMapName, Theme } from "../gl/types.ts";
+
+import type { ColorMapName, Theme } from "../plan/runtime.ts";
+import { MAP_TEXELS, mapLayer, mapTexels, toLinear } from "../webgl/colormaps.ts";
 
 type Rgb = readonly [number, number, number];
 

@@ -3,7 +3,7 @@
 import type { ComponentProps } from "preact";
 import { displayOf, imageShape } from "../network/display.ts";
 import { describe, layerOf, type Network, type Stage } from "../network/network.ts";
-import type { Value } from "../plan.ts";
+import type { Value } from "../plan/schema.ts";
 import { Bent } from "./bent.tsx";
 import { useViews } from "./context.ts";
 import { ImageRange } from "./image_range.tsx";

@@ -1,6 +1,6 @@
 // What may be wrong with a channel: nothing comes through, or it stands at an end of its activation.
-import type { Summary } from "../gl/types.ts";
-import type { Layer } from "../plan.ts";
+import type { Summary } from "../plan/runtime.ts";
+import type { Layer } from "../plan/schema.ts";
 
 /** The ends of a bounded activation. */
 export type Bounds = readonly [number, number];

@@ -1,10 +1,10 @@
 // All channels of a layer: maps with their number and mean, in the chosen order, 256 a page.
 
 import { count, exact, leftOut, percent, short } from "../format.ts";
-import type { ColorMapName, Statistics, Summary } from "../gl/types.ts";
 import { MAX_COMPARED } from "../messages.ts";
 import { frameOf } from "../network/display.ts";
-import type { Value } from "../plan.ts";
+import type { ColorMapName, Statistics, Summary } from "../plan/runtime.ts";
+import type { Value } from "../plan/schema.ts";
 import { useViews } from "./context.ts";
 import { type Bounds, FLAGS, flagOf } from "./flags.ts";
 import { isFlawed, px, tileSide } from "./layout.ts";

@@ -1,7 +1,7 @@
 // How often which value occurs: blue and orange bars, exact zeros as one grey bar of their own.
 
 import { fixed, full } from "../format.ts";
-import type { Histogram as Found } from "../gl/types.ts";
+import type { Histogram as Found } from "../plan/runtime.ts";
 
 export function Histogram(props: {
   found: Found | null;

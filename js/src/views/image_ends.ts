@@ -1,6 +1,6 @@
 // Black and white of a picture: what the network says, or its numbers; as image_limits in pictures.py has it.
-import type { Summary } from "../gl/types.ts";
-import { IMAGE_RANGES, type Value } from "../plan.ts";
+import type { Summary } from "../plan/runtime.ts";
+import { IMAGE_RANGES, type Value } from "../plan/schema.ts";
 import type { ColorLimits, ImageChoice } from "../state/colors.ts";
 
 /** Noise may leave the range by a quarter of it, and what is but a little above 1 isn't of bytes. */

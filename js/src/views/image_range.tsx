@@ -1,8 +1,8 @@
 // What black and white of an image are, as a control, and how many of its numbers lie beyond.
 import { fixed, full, short } from "../format.ts";
-import { originalOf } from "../gl/derived.ts";
 import { displayOf } from "../network/display.ts";
-import { IMAGE_RANGES, type Value } from "../plan.ts";
+import { originalOf } from "../plan/derived_values.ts";
+import { IMAGE_RANGES, type Value } from "../plan/schema.ts";
 import type { ColorLimits, ImageChoice } from "../state/colors.ts";
 import { useClipped, useStatistics, useViews } from "./context.ts";
 import { imageEnds } from "./image_ends.ts";

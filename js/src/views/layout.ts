@@ -1,6 +1,6 @@
 // Where pictures go: how large a map pixel is, how many columns a mosaic has, what fits on one line.
 // Lengths are device pixels unless they say css: a map pixel is a whole number of device pixels.
-import type { Summary } from "../gl/types.ts";
+import type { Summary } from "../plan/runtime.ts";
 
 /** Maps of one value: how many, and their size in map pixels. */
 export interface Maps {

@@ -1,13 +1,13 @@
 // What the colours mean: the map's gradient between real numbers.
 
+import { LiveLegend } from "../features/sources/views/legend.tsx";
 import { short } from "../format.ts";
-import type { Statistics } from "../gl/types.ts";
 import { displayOf } from "../network/display.ts";
-import type { Value } from "../plan.ts";
+import type { Statistics } from "../plan/runtime.ts";
+import type { Value } from "../plan/schema.ts";
 import type { ColorLimits } from "../state/colors.ts";
 import { gradient } from "./colors.ts";
 import { useViews } from "./context.ts";
-import { LiveLegend } from "./sources/legend.tsx";
 
 /** The limits of a colour map over values from `low` to `high`, and the part of the map that is used. */
 export function colorLimits(low: number, high: number, signed: boolean, symmetric = false) {

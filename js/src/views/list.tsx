@@ -3,7 +3,7 @@
 import { contents, displayOf, frameOf, imageShape } from "../network/display.ts";
 import { leafName, within } from "../network/names.ts";
 import { describe, type Network, type Stage, settings } from "../network/network.ts";
-import type { Value } from "../plan.ts";
+import type { Value } from "../plan/schema.ts";
 import { Bars, NumberPicture } from "./bars.tsx";
 import { useViews } from "./context.ts";
 import { Endpoints } from "./endpoints.tsx";

@@ -2,12 +2,12 @@
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import { clippedBeyond } from "../gl/clipping.ts";
-import { originalOf } from "../gl/derived.ts";
-import type { ColorMapName, Range, Summary } from "../gl/types.ts";
 import { displayOf, frameOf } from "../network/display.ts";
-import type { Value } from "../plan.ts";
+import { originalOf } from "../plan/derived_values.ts";
+import type { ColorMapName, Range, Summary } from "../plan/runtime.ts";
+import type { Value } from "../plan/schema.ts";
 import type { ColorLimits } from "../state/colors.ts";
+import { clippedBeyond } from "../webgl/clipping.ts";
 import { imageOf, placeOf, useStatistics, useViews } from "./context.ts";
 import { imageEnds, knownEnds, ownEnds } from "./image_ends.ts";
 import { TokenMarks } from "./kinds/tokens.tsx";

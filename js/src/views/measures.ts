@@ -1,8 +1,9 @@
 // Numbers that views ask of a session, each asked once per run: statistics, and values for a pointer.
-import { largestOf } from "../gl/largest.ts";
-import type { Clipped, Histogram, Largest, Session, Statistics } from "../gl/types.ts";
-import type { Value } from "../plan.ts";
+
+import type { Clipped, Histogram, Largest, Session, Statistics } from "../plan/runtime.ts";
+import type { Value } from "../plan/schema.ts";
 import type { ViewerState } from "../state.ts";
+import { largestOf } from "../webgl/topk.ts";
 
 /** What a histogram is of: one channel or all, in so many bins. */
 export interface Spread {

@@ -1,5 +1,5 @@
 // Which channels a grid shows, in which order, and how it fills its width.
-import type { Statistics } from "../gl/types.ts";
+import type { Statistics } from "../plan/runtime.ts";
 import type { Order } from "../state.ts";
 import { fitScale, rank, tileSide } from "./layout.ts";
 

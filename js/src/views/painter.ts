@@ -1,6 +1,6 @@
 // When pictures are drawn: only what changed and is visible, in one batch a frame, at most 12 a second for runs.
 import { computed, effect, untracked } from "@preact/signals";
-import type { DrawJob } from "../gl/types.ts";
+import type { DrawJob } from "../plan/runtime.ts";
 import type { ViewerState } from "../state.ts";
 import { isSkipped } from "./measures.ts";
 

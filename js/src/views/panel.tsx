@@ -1,10 +1,10 @@
 // What comments on the strip: the layer under the pointer or selected, its liveliest channels, its numbers.
 
 import { percent, short } from "../format.ts";
-import type { Statistics } from "../gl/types.ts";
 import { contents, displayOf } from "../network/display.ts";
 import { firstValue, longType, type Network } from "../network/network.ts";
-import type { Value } from "../plan.ts";
+import type { Statistics } from "../plan/runtime.ts";
+import type { Value } from "../plan/schema.ts";
 import { Bars, NumberPicture } from "./bars.tsx";
 import { useHistogram, useStatistics, useViews } from "./context.ts";
 import { Histogram } from "./histogram.tsx";

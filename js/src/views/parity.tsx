@@ -1,7 +1,7 @@
 // Whether a layer matches the framework's own values: a mark beside its name, computed on this page's GPU.
 
 import { leftOut, short } from "../format.ts";
-import type { PlanHeader } from "../plan.ts";
+import type { PlanHeader } from "../plan/schema.ts";
 import type { Parity } from "../state.ts";
 import { Bent } from "./bent.tsx";
 import { useViews } from "./context.ts";

@@ -1,7 +1,7 @@
 // One value in a given room: an image, maps, bars, or a number, whatever shows it best.
 
 import { contents, displayOf, frameOf } from "../network/display.ts";
-import type { Value } from "../plan.ts";
+import type { Value } from "../plan/schema.ts";
 import { NumberPicture, TallBars, TopValues } from "./bars.tsx";
 import { MOST_LARGEST, useStatistics, useViews } from "./context.ts";
 import { boxMosaic, byVariation, endRoom, type Mosaic, pictureSize } from "./layout.ts";

@@ -1,7 +1,7 @@
 // Which layers Python computes: a mark beside their names, a count in the status line, and why, in the Layer tab.
 
 import { inPython, outdated, pythonOf, saidOf } from "../network/python.ts";
-import type { Layer } from "../plan.ts";
+import type { Layer } from "../plan/schema.ts";
 import { useViews } from "./context.ts";
 
 const LAST = "last input from Python";

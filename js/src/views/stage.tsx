@@ -4,7 +4,7 @@ import type { ComponentChildren } from "preact";
 import { contents, displayOf, frameOf, imageShape } from "../network/display.ts";
 import { within } from "../network/names.ts";
 import { describe, longType, type Network, type Stage, shortType } from "../network/network.ts";
-import type { Layer, Value } from "../plan.ts";
+import type { Layer, Value } from "../plan/schema.ts";
 import { BARS_WIDTH, NumberPicture, TallBars } from "./bars.tsx";
 import { useViews } from "./context.ts";
 import { Arrow } from "./icons.tsx";

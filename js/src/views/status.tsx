@@ -1,12 +1,12 @@
 // The line below, with what was measured and what draws; and the message under the pictures.
 
 import { lastRun } from "../engine/signals.ts";
+import { unlike } from "../features/edits/state.ts";
+import { Word } from "../features/edits/views/marks.tsx";
 import { duration, memory, passCount, rendererName, short } from "../format.ts";
 import { layerCount } from "../network/network.ts";
-import type { PlanHeader } from "../plan.ts";
-import { unlike } from "../state/edits.ts";
+import type { PlanHeader } from "../plan/schema.ts";
 import type { Status } from "../status.ts";
-import { Word } from "./bend/marks.tsx";
 
 import { useViews } from "./context.ts";
 import { KeysButton } from "./help.tsx";

@@ -1,11 +1,16 @@
 // The style sheet: that of each component, in the order in which later rules win; charts before what changes them.
 
 import charts from "uplot/dist/uPlot.min.css";
+import compareView from "../features/compare/views/style.css";
+import editStack from "../features/edits/views/stack.css";
+import bendView from "../features/edits/views/style.css";
+import keepView from "../features/export/views/style.css";
+import latentView from "../features/latent/views/latent.css";
+import sourcesView from "../features/sources/views/sources.css";
+import teachView from "../features/teaching/views/style.css";
+import trainView from "../features/training/views/style.css";
 import attentionView from "./attention/style.css";
 import bar from "./bar.css";
-import editStack from "./bend/stack.css";
-import bendView from "./bend/style.css";
-import compareView from "./compare/style.css";
 import costs from "./costs.css";
 import explainView from "./explain/style.css";
 import fieldsView from "./fields/style.css";
@@ -17,9 +22,7 @@ import helpView from "./help/help.css";
 import help from "./help.css";
 import imageRange from "./image_range.css";
 import inspector from "./inspector.css";
-import keepView from "./keep/style.css";
 import kindsView from "./kinds/style.css";
-import latentView from "./latent/latent.css";
 import layerView from "./layer/style.css";
 import layer from "./layer.css";
 import list from "./list.css";
@@ -34,14 +37,11 @@ import python from "./python.css";
 import resamplingView from "./resampling/style.css";
 import rows from "./rows.css";
 import screenView from "./screen/style.css";
-import sourcesView from "./sources/sources.css";
 import status from "./status.css";
 import strip from "./strip.css";
-import teachView from "./teach/style.css";
 import theme from "./theme.css";
 import tooltipView from "./tooltip/style.css";
 import trailView from "./trail/style.css";
-import trainView from "./train/style.css";
 
 export const style = [
   theme,

@@ -1,16 +1,16 @@
 // The tabs: an entry here is all that the bar, the shell and the keyboard know of one.
 
 import type { FunctionComponent } from "preact";
+import { listedPairs, shownPair } from "../features/compare/views/pairs.ts";
+import { CompareView } from "../features/compare/views/view.tsx";
+import { TeachView } from "../features/teaching/views/view.tsx";
+import { TrainView } from "../features/training/views/view.tsx";
 import { firstValue, type Network } from "../network/network.ts";
 import type { Selection, TabName } from "../state.ts";
-import { listedPairs, shownPair } from "./compare/pairs.ts";
-import { CompareView } from "./compare/view.tsx";
 import type { Views } from "./context.ts";
 import { NetworkTab } from "./forms.tsx";
 import { LayerView } from "./layer/tab.tsx";
 import { ProfileView } from "./profile/view.tsx";
-import { TeachView } from "./teach/view.tsx";
-import { TrainView } from "./train/view.tsx";
 
 export interface Tab {
   readonly name: TabName;

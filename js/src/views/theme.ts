@@ -1,6 +1,6 @@
 // Light or dark, as JupyterLab says it, else as the reader's system does; and the screen's pixel ratio.
 import { type ReadonlySignal, signal } from "@preact/signals";
-import type { Theme } from "../gl/types.ts";
+import type { Theme } from "../plan/runtime.ts";
 
 export interface Watched<T> {
   readonly signal: ReadonlySignal<T>;

@@ -1,7 +1,7 @@
 // A channel as a button: its map as large as a small picture may be, and words below it.
 import type { ComponentChildren } from "preact";
 import { frameOf } from "../network/display.ts";
-import type { Value } from "../plan.ts";
+import type { Value } from "../plan/schema.ts";
 import { useViews } from "./context.ts";
 import { fitScale, px, tileSide } from "./layout.ts";
 import { Maps } from "./maps.tsx";

@@ -1,7 +1,7 @@
 // Which parameters belong to a layer, and the kernels of one output channel among a weight's elements.
 
 import type { Network, Stage } from "../network/network.ts";
-import type { Layer, PlanHeader, Value } from "../plan.ts";
+import type { Layer, PlanHeader, Value } from "../plan/schema.ts";
 
 /** The parameters of a layer, weight first: by its module's name, or by the textures its passes read. */
 export function parametersOf(plan: PlanHeader, network: Network, layer: Layer): Value[] {

@@ -13,7 +13,7 @@ from nbglcnn.cli import arguments
 if TYPE_CHECKING:
     from nbglcnn.cli.models import Model
     from nbglcnn.graph import Array
-    from nbglcnn.session import Session
+    from nbglcnn.runtime.session import Session
 
 DOES = "measure the milliseconds of a run on this machine's OpenGL"
 EXAMPLES = """examples:
@@ -44,7 +44,7 @@ def run(given: argparse.Namespace) -> int:
     from nbglcnn.cli import inputs, models, words
     from nbglcnn.load import behind, load, with_picture
     from nbglcnn.lowering.lower import lower
-    from nbglcnn.session import Session
+    from nbglcnn.runtime.session import Session
     from nbglcnn.tables import table
 
     model = models.find(given.model, given.preprocess)

@@ -32,7 +32,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(given: argparse.Namespace) -> int:
     """Write the page and say how large it is."""
     from nbglcnn.cli import inputs, models, words
-    from nbglcnn.export import export_html
+    from nbglcnn.features.export.export import export_html
 
     text = _text(given.text) if given.text else ""
     model = models.find(given.model, given.preprocess)

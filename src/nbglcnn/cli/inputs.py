@@ -13,7 +13,7 @@ from nbglcnn.cli.words import SHAPE, Refused
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from nbglcnn.inputs import Spec
+    from nbglcnn.inputs.arguments import Spec
     from nbglcnn.load import Prepared
 
 AT_ONCE = 16  # examples that a Plan is compiled for; more run in pieces
@@ -52,7 +52,7 @@ def _picture_or_random(model: Prepared, files: Sequence[str], shapes: Shapes, re
     if resize:
         raise Refused("--preprocess resizes pictures itself: leave --resize out")
     if files:
-        from nbglcnn.inputs import Spec
+        from nbglcnn.inputs.arguments import Spec
 
         return _read(files, [Spec("input")], False, any_size=True)
     import numpy as np
@@ -101,7 +101,7 @@ def _fixed(model: Model, x: Any) -> int | None:
 
 def _specs(model: Model, shapes: Shapes) -> list[Spec]:
     """What is known of the inputs, by the file or by --shape."""
-    from nbglcnn.inputs import Spec
+    from nbglcnn.inputs.arguments import Spec
 
     if model.is_python:
         return [Spec("input", shape) for shape in shapes] or [Spec("input")]
@@ -221,8 +221,8 @@ def _pictures(files: Sequence[str], spec: Spec, resize: bool) -> list[Image]:
 def _picture(file: str) -> Image:
     """A picture file as `picture_decoding` reads it, so that its size is that of the input."""
     from nbglcnn.errors import InputError
-    from nbglcnn.picture_decoding import decoded
-    from nbglcnn.picture_files import read_picture
+    from nbglcnn.inputs.picture_decoding import decoded
+    from nbglcnn.inputs.picture_files import read_picture
 
     try:
         picture = read_picture(file, advice="give a picture, or .npy or .npz")
@@ -235,7 +235,7 @@ def _picture(file: str) -> Image:
 
 
 def _resized(picture: Image, size: tuple[int, int]) -> Image:
-    from nbglcnn.fitting import fitted
+    from nbglcnn.inputs.fit import fitted
 
     return fitted(picture, size[::-1], "stretch")
 
@@ -244,7 +244,7 @@ def _size(spec: Spec) -> tuple[int, int] | None:
     """Width and height of a picture, where the input's shape (examples, channels, …) fixes them."""
     if spec.shape is None or len(spec.shape) not in (3, 4):
         return None
-    from nbglcnn.picture_layout import picture_layout, sides_of
+    from nbglcnn.plan.picture_layout import picture_layout, sides_of
 
     _, height, width = sides_of(spec.shape, picture_layout(spec.shape, spec.dtype) or "NCHW")
     return None if height is None or width is None else (width, height)

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from nbglcnn.graph import Array
-    from nbglcnn.pictures import ColorRange
-    from nbglcnn.plan import Plan, Value
+    from nbglcnn.pictures.maps import ColorRange
+    from nbglcnn.plan.schema import Plan, Value
 
 MOST_ROWS = 32
 SIDE = 320  # pixels that a layer's maps have beside each other, where they are small enough
@@ -61,7 +61,7 @@ def _whole(value: Value, array: Array, batch: int) -> Value:
     """The value of all examples, which may be more than a Plan has at once."""
     from msgspec.structs import replace
 
-    from nbglcnn.pieces import has_examples
+    from nbglcnn.runtime.batching import has_examples
 
     if not has_examples(value, batch):
         return value
@@ -77,7 +77,7 @@ def _clipped(column: Sequence[Image]) -> str:
 
 def _picture(value: Value, array: Array, example: int, image_range: ColorRange | None) -> Image:
     """One example of a value, or of one that has no examples itself."""
-    from nbglcnn.pictures import across, drawn_as, picture
+    from nbglcnn.pictures.maps import across, drawn_as, picture
 
     _, channels, _, width = value.nchw
     drawn = drawn_as(value)

@@ -51,8 +51,8 @@ def find(text: str, settings: Sequence[tuple[str, Any]] = ()) -> Model:
     found = _found(text)
     if not settings:
         return found
+    from nbglcnn.inputs.preprocess import Preprocess
     from nbglcnn.load import prepared
-    from nbglcnn.preprocess import Preprocess
 
     return replace(found, source=prepared(found.source, Preprocess(**dict(settings))))
 

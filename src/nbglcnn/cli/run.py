@@ -57,7 +57,7 @@ def run(given: argparse.Namespace) -> int:
     """Run the pictures; print each layer's statistics, write what was asked for."""
     from nbglcnn.api import compile
     from nbglcnn.cli import inputs, maps, models, words
-    from nbglcnn.session import Session
+    from nbglcnn.runtime.session import Session
     from nbglcnn.tables import table
 
     model = models.find(given.model, given.preprocess)

@@ -31,9 +31,9 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(given: argparse.Namespace) -> int:
     """Serve until somebody types Ctrl-C."""
     from nbglcnn.cli import inputs, models, words
-    from nbglcnn.export import page
-    from nbglcnn.serving import PageServer, show
-    from nbglcnn.viewer.network import Network
+    from nbglcnn.cli.server import PageServer, show
+    from nbglcnn.features.export.export import page
+    from nbglcnn.widget.network import Network
 
     model = models.find(given.model, given.preprocess)
     x = inputs.example(model, given.images, given.shape, resize=given.resize)

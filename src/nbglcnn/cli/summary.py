@@ -26,7 +26,7 @@ def run(given: argparse.Namespace) -> int:
     """Print the layers and their sums."""
     from nbglcnn.cli import inputs, models, words
     from nbglcnn.lowering.lower import lower
-    from nbglcnn.partly import load_mixed
+    from nbglcnn.python_fallback import load_mixed
 
     model = models.find(given.model, given.preprocess)
     x = inputs.example(model, given.images, given.shape, resize=given.resize)

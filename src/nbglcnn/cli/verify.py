@@ -33,7 +33,7 @@ def run(given: argparse.Namespace) -> int:
     from nbglcnn.api import compile, verify
     from nbglcnn.cli import inputs, models, words
     from nbglcnn.reference import engine
-    from nbglcnn.session import Session
+    from nbglcnn.runtime.session import Session
 
     model = models.find(given.model, given.preprocess)
     x = inputs.example(model, given.images, given.shape, resize=given.resize)

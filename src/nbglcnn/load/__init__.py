@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbglcnn.errors import InputError, ModelError, NbglcnnError, UnsupportedModel
 from nbglcnn.graph import Array, Graph
-from nbglcnn.inputs import Spec, as_arrays
+from nbglcnn.inputs.arguments import Spec, as_arrays
 from nbglcnn.load.arguments import Arguments, arguments_of, check_names
 from nbglcnn.load.joined import Joined, Side
 from nbglcnn.load.names import arrays_for

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nbglcnn.errors import InputError, nearest
-from nbglcnn.nested_inputs import is_nested, like, text_of, walked
+from nbglcnn.inputs.nested import is_nested, like, text_of, walked
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import numpy as np
 
 from nbglcnn.errors import InputError, ModelError, nearest
 from nbglcnn.graph import Array, Comparison, Graph, Key, Node, Pair, Value, checked_observe
-from nbglcnn.inputs import BOTH
+from nbglcnn.inputs.arguments import BOTH
 from nbglcnn.load.arguments import Arguments, plain_arguments
 from nbglcnn.load.matching import Pairs, matched
 from nbglcnn.load.names import specs_of

@@ -9,8 +9,8 @@ from types import MappingProxyType
 from typing import Any
 
 from nbglcnn.graph import Array, Graph, Key, Node
-from nbglcnn.inputs import Spec, as_arrays
-from nbglcnn.nested_inputs import by_path
+from nbglcnn.inputs.arguments import Spec, as_arrays
+from nbglcnn.inputs.nested import by_path
 
 
 @dataclass(slots=True, eq=False)

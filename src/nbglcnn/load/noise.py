@@ -11,7 +11,7 @@ import numpy as np
 
 from nbglcnn.errors import InputError, nearest
 from nbglcnn.graph import Array, Graph, Value
-from nbglcnn.inputs import Spec, as_arrays
+from nbglcnn.inputs.arguments import Spec, as_arrays
 from nbglcnn.load.draft import free_name
 
 Kind = Literal["normal", "uniform"]

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from nbglcnn.arrays import plain_array
 from nbglcnn.errors import InputError, nearest, unknown
 from nbglcnn.graph import Array, Graph, Node
-from nbglcnn.inputs import kind_of
+from nbglcnn.inputs.arguments import kind_of
+from nbglcnn.inputs.arrays import plain_array
 from nbglcnn.load.passes.evaluate import evaluate
 
 SETTING = (

@@ -11,11 +11,11 @@ import numpy as np
 
 from nbglcnn.errors import InputError
 from nbglcnn.graph import Array, Attribute, Graph, Key, Node, Value
-from nbglcnn.inputs import Spec, as_arrays, channels_last
-from nbglcnn.known_transforms import understood
+from nbglcnn.inputs.arguments import Spec, as_arrays, channels_last
+from nbglcnn.inputs.known_transforms import understood
+from nbglcnn.inputs.preprocess import LUMA, NAME, Preprocess, Step
 from nbglcnn.load.arguments import Arguments
-from nbglcnn.picture_layout import PictureLayout, picture_layout, sides_of
-from nbglcnn.preprocess import LUMA, NAME, Preprocess, Step
+from nbglcnn.plan.picture_layout import PictureLayout, picture_layout, sides_of
 
 # What of a Preprocess does nothing to the numbers.
 USUAL_STEPS = (

@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from nbglcnn import plan as p
 from nbglcnn.errors import UnsupportedModel
 from nbglcnn.graph import Array, Carry, Graph, Key, Node
-from nbglcnn.layout import NCHW, Block, Layout, nchw_of
 from nbglcnn.lowering.formats import Formats
 from nbglcnn.lowering.glsl import Kernel, program_source, shader, slots_of
 from nbglcnn.lowering.positions import Positions
 from nbglcnn.lowering.slots import Number, Part, write
 from nbglcnn.lowering.weights import TABLES, packed
+from nbglcnn.plan import schema as p
+from nbglcnn.plan.layout import NCHW, Block, Layout, nchw_of
 
 WIDTH = "int width"  # of the texture of row-major elements
 FLATTEN = Kernel("flatten", shader("flatten.glsl"), pixel=False, slots=WIDTH)

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from nbglcnn import plan as p
 from nbglcnn.graph import Graph, Key, Node
 from nbglcnn.ops import OPERATORS, RECORDS
+from nbglcnn.plan import schema as p
 
 # Padding that repeats the map's own numbers, by ONNX's names.
 _MODES = ("reflect", "edge", "wrap")

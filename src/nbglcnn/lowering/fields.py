@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from nbglcnn import plan as p
 from nbglcnn.graph import Graph, Node
 from nbglcnn.ops import RECORDS
 from nbglcnn.ops.axes import nchw_flags
 from nbglcnn.ops.operator import Shape
 from nbglcnn.ops.reach import Linked
+from nbglcnn.plan import schema as p
 
 # Places of one value. Where more axes than the maps' own would tell more apart, those suffice.
 MOST = 2**20

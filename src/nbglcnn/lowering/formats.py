@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nbglcnn.plan import Format, Precision
+from nbglcnn.plan.schema import Format, Precision
 
 
 class Formats:

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from nbglcnn import plan as p
 from nbglcnn.graph import Graph, Node
-from nbglcnn.layout import NCHW, picture_of
 from nbglcnn.lowering.fields import ReceptiveFields
 from nbglcnn.ops import RECORDS
 from nbglcnn.ops.operator import Shape
 from nbglcnn.ops.reach import MOST_LISTED, Linked, same, taken
+from nbglcnn.plan import schema as p
+from nbglcnn.plan.layout import NCHW, picture_of
 
 # Maps of classes are so much smaller than the picture at most: what is still smaller are features.
 MOST_SHRUNK = 8

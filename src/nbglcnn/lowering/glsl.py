@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from nbglcnn.layout import Layout
 from nbglcnn.lowering.slots import Part, Slot, placed
+from nbglcnn.plan.layout import Layout
 
 DIVIDED = 2**20  # prelude.glsl's over() is exact up to here
 # What all loops of a fragment may go round together: Mesa's llvmpipe ends them after 65,535
@@ -37,8 +37,8 @@ def too_long(turns: int) -> str | None:
 
 @cache
 def shader(name: str) -> str:
-    """The text of one file in nbglcnn/shaders."""
-    return files("nbglcnn").joinpath("shaders", name).read_text("utf-8")
+    """The text of one file in nbglcnn/ops/shaders."""
+    return files("nbglcnn").joinpath("ops", "shaders", name).read_text("utf-8")
 
 
 @dataclass(frozen=True, slots=True)

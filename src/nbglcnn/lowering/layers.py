@@ -11,14 +11,14 @@ from dataclasses import replace
 import msgspec
 import numpy as np
 
-from nbglcnn import plan as p
 from nbglcnn.graph import Graph, Key, Node
 from nbglcnn.lowering.composites import SingleOperator, as_single_operator, describe, short_name
 from nbglcnn.lowering.fields import ReceptiveFields
 from nbglcnn.lowering.moves import Moved, Reading, moved_from, moves_only, reading_of
 from nbglcnn.ops import RECORDS
 from nbglcnn.ops.window import Window
-from nbglcnn.picture_layout import picture_layout
+from nbglcnn.plan import schema as p
+from nbglcnn.plan.picture_layout import picture_layout
 
 
 def layer_keys(graph: Graph) -> list[Key]:

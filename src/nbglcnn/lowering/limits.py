@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from nbglcnn import plan as p
 from nbglcnn.graph import Array, Graph, Key, Node
 from nbglcnn.ops import RECORDS
 from nbglcnn.ops.operator import number, text
+from nbglcnn.plan import schema as p
 
 OPEN: p.Bounds = (None, None)
 UNIT: p.Bounds = (0.0, 1.0)  # black and white

@@ -8,10 +8,8 @@ from typing import get_args
 
 import msgspec
 
-from nbglcnn import plan as p
 from nbglcnn.errors import InputError, unknown
 from nbglcnn.graph import Graph, Key, Node, batch_of, checked_observe
-from nbglcnn.layout import NCHW, Layout, nchw_of
 from nbglcnn.lowering.builder import FLATTEN, FLATTEN_STRIPS, Builder, Tensor, flat_width
 from nbglcnn.lowering.examples import Examples
 from nbglcnn.lowering.fields import ReceptiveFields
@@ -33,7 +31,9 @@ from nbglcnn.lowering.sections import (
 from nbglcnn.lowering.shapes import infer_shapes, layer_name
 from nbglcnn.lowering.weights import INSIDE, kernel_cut, packed
 from nbglcnn.ops import READ_THROUGH, RECORDS
-from nbglcnn.picture_layout import picture_layout
+from nbglcnn.plan import schema as p
+from nbglcnn.plan.layout import NCHW, Layout, nchw_of
+from nbglcnn.plan.picture_layout import picture_layout
 
 FLATTEN_KERNEL = Kernel(
     "flatten_kernel", shader("flatten_kernel.glsl"), pixel=False,

@@ -6,11 +6,11 @@ import math
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
-from nbglcnn import plan as p
 from nbglcnn.graph import Graph, Node
 from nbglcnn.ops import RECORDS
 from nbglcnn.ops.operator import Shape
 from nbglcnn.ops.strided import View
+from nbglcnn.plan import schema as p
 
 # Kinds whose operator may read what was moved before it: each of its numbers is looked up.
 _LOOKED_UP = {"matrix", "softmax", "log softmax", "sum", "elementwise", "concatenation"}

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from nbglcnn.graph import Array, Graph
-from nbglcnn.layout import Float32, Layout
 from nbglcnn.lowering.weights import conv_texture, kernel, kernel_cut, packed
-from nbglcnn.plan import Patch, Plan, Recipe
+from nbglcnn.plan.layout import Float32, Layout
+from nbglcnn.plan.schema import Patch, Plan, Recipe
 
 MOST_TEXELS = 2**16  # 1 MiB: what changes more is packed and sent as whole textures
 MOST_PLACES = 256  # of a tensor, each a rectangle of its own

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from nbglcnn import plan as p
 from nbglcnn.graph import Graph, Key, Node, inside, returns
+from nbglcnn.plan import schema as p
 
 LAST = (math.inf,)  # when a model without modules of its own returns
 

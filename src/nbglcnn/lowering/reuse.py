@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
-from nbglcnn import plan as p
 from nbglcnn.lowering.builder import BUDGET, Builder, too_large
+from nbglcnn.plan import schema as p
 
 
 def settle_formats(builder: Builder) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from nbglcnn import plan as p
 from nbglcnn.errors import ModelError
 from nbglcnn.graph import FORWARD, Carry, Graph, Node
+from nbglcnn.plan import schema as p
 
 
 def section_names(graph: Graph) -> tuple[str, ...]:

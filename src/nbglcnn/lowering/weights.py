@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from nbglcnn.graph import Array
-from nbglcnn.layout import Float32, Layout
-from nbglcnn.plan import Recipe
+from nbglcnn.plan.layout import Float32, Layout
+from nbglcnn.plan.schema import Recipe
 
 COLUMN_GROUPS = 1024  # input channel groups side by side in a weight texture: 4096 texels
 MOST_ROWS = 4096  # of texels in a weight texture; further ones are in further layers

@@ -9,7 +9,6 @@ from functools import partial
 import numpy as np
 
 from nbglcnn.graph import Array, Node
-from nbglcnn.layout import EXACT
 from nbglcnn.lowering.builder import Builder, Tensor
 from nbglcnn.lowering.glsl import Kernel, rounds, shader, too_long
 from nbglcnn.ops.movement_gradient import by_matrix
@@ -17,7 +16,8 @@ from nbglcnn.ops.operator import Facts, Gradient, Operator, Shape, anything, int
 from nbglcnn.ops.reach import Linked, first, listed, same
 from nbglcnn.ops.rules import Rules
 from nbglcnn.ops.window import three
-from nbglcnn.plan import Explains
+from nbglcnn.plan.layout import EXACT
+from nbglcnn.plan.schema import Explains
 
 KERNEL = Kernel(
     "adaptive_pool",

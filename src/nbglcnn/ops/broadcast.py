@@ -31,7 +31,7 @@ from nbglcnn.ops.operator import (
 )
 from nbglcnn.ops.pointwise import SELECT
 from nbglcnn.ops.reach import NOTHING, Linked, Reach, local
-from nbglcnn.plan import Explains, Role
+from nbglcnn.plan.schema import Explains, Role
 
 NAN = shader("nan.glsl")
 WHOLE = shader("quotient.glsl")

@@ -8,7 +8,6 @@ from dataclasses import replace
 from itertools import accumulate
 
 from nbglcnn.graph import Node
-from nbglcnn.layout import NCHW, nchw_of
 from nbglcnn.lowering.builder import Builder, Tensor
 from nbglcnn.lowering.glsl import Kernel, shader
 from nbglcnn.ops import movement_gradient as gradients
@@ -25,7 +24,8 @@ from nbglcnn.ops.operator import (
 from nbglcnn.ops.pointwise import activation_of
 from nbglcnn.ops.reach import Linked, first, same, shifted
 from nbglcnn.ops.strided import gather, moved, whole
-from nbglcnn.plan import Move
+from nbglcnn.plan.layout import NCHW, nchw_of
+from nbglcnn.plan.schema import Move
 
 CONCAT = Kernel("concat", shader("concat.glsl"), slots="ivec4 starts")
 BLOCKS = replace(CONCAT, pixel=False)

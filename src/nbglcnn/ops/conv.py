@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 
 from nbglcnn.errors import UnsupportedModel
 from nbglcnn.graph import Node
-from nbglcnn.layout import NCHW, Block, Layout, nchw_of
 from nbglcnn.lowering.builder import Builder, Tensor
 from nbglcnn.lowering.glsl import ROUNDS, Kernel, rounds, shader, too_long
 from nbglcnn.lowering.weights import COLUMN_GROUPS, kernel_cut
@@ -28,7 +27,8 @@ from nbglcnn.ops.pointwise import IDENTITY, activation_of
 from nbglcnn.ops.reach import windowed
 from nbglcnn.ops.strided import gather, whole
 from nbglcnn.ops.window import SLOTS, Window, left_out, sliding, transposed, window_problem
-from nbglcnn.plan import Recipe
+from nbglcnn.plan.layout import NCHW, Block, Layout, nchw_of
+from nbglcnn.plan.schema import Recipe
 
 
 def _kernel_of(name: str, slots: str, *files: str) -> Kernel:

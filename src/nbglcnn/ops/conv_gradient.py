@@ -8,23 +8,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from nbglcnn.graph import Node
-from nbglcnn.layout import Layout, nchw_of
 from nbglcnn.lowering.builder import Builder
 from nbglcnn.lowering.glsl import ROUNDS, Kernel, rounds, shader
 from nbglcnn.lowering.slots import Number
 from nbglcnn.ops.movement_gradient import cut
-from nbglcnn.ops.operator import (
-    Facts,
-    Operator,
-    Shape,
-    anything,
-    has_input,
-    integer,
-    integers,
-)
+from nbglcnn.ops.operator import Facts, Operator, Shape, anything, has_input, integer, integers
 from nbglcnn.ops.reach import everything
 from nbglcnn.ops.rules import Rules
 from nbglcnn.ops.window import Window, sliding, three, transposed
+from nbglcnn.plan.layout import Layout, nchw_of
 
 SLOTS = (
     "ivec3 places; int height; ivec3 stride; int images; ivec3 dilation; int inputs;"

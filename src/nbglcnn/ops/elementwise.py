@@ -6,13 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from nbglcnn.layout import NCHW, Block, Layout, nchw_of
 from nbglcnn.lowering.builder import RESHAPE, Builder, Tensor
 from nbglcnn.lowering.glsl import Kernel, shader
 from nbglcnn.lowering.slots import Part
 from nbglcnn.ops.axes import merged, nchw_flags, padded
 from nbglcnn.ops.operator import Shape, size
 from nbglcnn.ops.strided import gather, whole
+from nbglcnn.plan.layout import NCHW, Block, Layout, nchw_of
 
 BROADCAST = Kernel("broadcast", shader("broadcast.glsl"), pixel=False)
 MOST = 5  # operands of one pass: four have a Layout of their own, the fifth lies as the fourth does

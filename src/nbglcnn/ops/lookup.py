@@ -9,9 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from nbglcnn import plan as p
 from nbglcnn.graph import PADDING_IDX, Array, Node
-from nbglcnn.layout import EXACT, nchw_of
 from nbglcnn.lowering.builder import Builder
 from nbglcnn.lowering.slots import Number
 from nbglcnn.ops import movement_gradient as gradients
@@ -19,7 +17,9 @@ from nbglcnn.ops.movement import place, settled_shape
 from nbglcnn.ops.operator import Facts, Operator, Shape, anything, axis_of, integer
 from nbglcnn.ops.reach import Linked, everything, listed, same
 from nbglcnn.ops.strided import MOST_AXES, STRIDED, View, by_element, moved, strided_numbers, whole
-from nbglcnn.plan import Along, Explains, Move
+from nbglcnn.plan import schema as p
+from nbglcnn.plan.layout import EXACT, nchw_of
+from nbglcnn.plan.schema import Along, Explains, Move
 
 LOOKUP = by_element("lookup", "int inner, rows, per_outer, moving, each; ivec2 axes[6]")
 MOST_TOLD = 4096  # indices in the layer table: those of a window of 7×7 tokens are 2401

@@ -10,7 +10,7 @@ import numpy as np
 from nbglcnn.graph import Array, Node
 from nbglcnn.ops.operator import Facts
 from nbglcnn.ops.reach import Linked, same
-from nbglcnn.plan import Along
+from nbglcnn.plan.schema import Along
 
 
 def leave_out(

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from nbglcnn.errors import UnsupportedModel
 from nbglcnn.graph import Node
-from nbglcnn.layout import NCHW
 from nbglcnn.lowering.builder import Builder, Tensor
 from nbglcnn.lowering.glsl import ROUNDS, Kernel, rounds, shader, too_long
 from nbglcnn.lowering.slots import Part
@@ -32,7 +31,8 @@ from nbglcnn.ops.pointwise import IDENTITY, SAME, activation_of
 from nbglcnn.ops.reach import Linked, local, same
 from nbglcnn.ops.strided import gather
 from nbglcnn.ops.window import Window
-from nbglcnn.plan import Along
+from nbglcnn.plan.layout import NCHW
+from nbglcnn.plan.schema import Along
 
 MATMUL = Kernel(
     "matmul", shader("matmul.glsl"), pixel=False, slots="int inner; ivec4 lengths, left, right"

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from nbglcnn.graph import Node
-from nbglcnn.layout import nchw_of
 from nbglcnn.lowering.builder import Builder
 from nbglcnn.ops import movement_gradient as gradients
 from nbglcnn.ops.operator import (
@@ -31,7 +30,8 @@ from nbglcnn.ops.operator import (
 )
 from nbglcnn.ops.reach import Linked, Reach, first, local, permuted, renamed, same, shifted
 from nbglcnn.ops.strided import MOST_AXES, View, by_element, gather, moved, whole
-from nbglcnn.plan import Along, Role
+from nbglcnn.plan.layout import nchw_of
+from nbglcnn.plan.schema import Along, Role
 
 DEPTH_TO_SPACE = by_element("depth_to_space", "int block, along, across")
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from nbglcnn.graph import Node
-from nbglcnn.layout import Layout
 from nbglcnn.lowering.builder import Builder, Tensor
 from nbglcnn.lowering.glsl import Kernel, shader
 from nbglcnn.lowering.slots import Part
@@ -31,7 +30,8 @@ from nbglcnn.ops.pointwise import SELECT
 from nbglcnn.ops.reach import Linked, everything, mixing
 from nbglcnn.ops.reduce import VARIANCE, lying_for, reduce_frame, reduced_shape
 from nbglcnn.ops.strided import gather
-from nbglcnn.plan import Recipe
+from nbglcnn.plan.layout import Layout
+from nbglcnn.plan.schema import Recipe
 
 # The mean goes first: x · factor + shift would lose digits where the mean is large. Only an
 # infinite factor, of variance and epsilon 0, is applied as by PyTorch: NaN and Inf come out alike.

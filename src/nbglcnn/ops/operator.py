@@ -11,7 +11,7 @@ from nbglcnn.graph import Array, Attribute, Node
 from nbglcnn.lowering.builder import Builder
 from nbglcnn.lowering.slots import Part
 from nbglcnn.ops.reach import Reach
-from nbglcnn.plan import Bounds, Explains, Move, Role
+from nbglcnn.plan.schema import Bounds, Explains, Move, Role
 
 if TYPE_CHECKING:
     from nbglcnn.ops.rules import Rules

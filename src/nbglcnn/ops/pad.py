@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nbglcnn.graph import Node
-from nbglcnn.layout import nchw_of
 from nbglcnn.lowering.builder import Builder, Tensor
 from nbglcnn.lowering.glsl import Kernel, shader
 from nbglcnn.lowering.slots import Number
@@ -29,7 +28,8 @@ from nbglcnn.ops.pad_gradient import padded
 from nbglcnn.ops.reach import Linked, first, listed, shifted, taken
 from nbglcnn.ops.strided import View, by_element, moved, whole
 from nbglcnn.ops.window import Window
-from nbglcnn.plan import Along, Explains, Move
+from nbglcnn.plan.layout import nchw_of
+from nbglcnn.plan.schema import Along, Explains, Move
 
 MODES = ("constant", "edge", "reflect", "wrap")  # their numbers are pad.glsl's MODE
 SLOTS = "ivec4 before, first, kept; int folds; float margin"

@@ -28,7 +28,7 @@ from nbglcnn.ops.operator import (
 )
 from nbglcnn.ops.pointwise_gradient import of_either, of_input, of_output
 from nbglcnn.ops.reach import local
-from nbglcnn.plan import Bounds, Role
+from nbglcnn.plan.schema import Bounds, Role
 
 SAME = Kernel("pointwise", shader("pointwise_same.glsl"), pixel=False)
 IDENTITY = Part("vec4 activate(vec4 v) { return v; }")

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 
 from nbglcnn.graph import Node
-from nbglcnn.layout import EXACT, nchw_of
 from nbglcnn.lowering.builder import Builder, Tensor
 from nbglcnn.lowering.glsl import ROUNDS, Kernel, rounds, shader, too_long
 from nbglcnn.lowering.slots import Number
@@ -27,7 +26,8 @@ from nbglcnn.ops.pool_indices import draw_indices
 from nbglcnn.ops.reach import mixing, windowed
 from nbglcnn.ops.reduce import KINDS, Kind, reduce_frame
 from nbglcnn.ops.window import SLOTS, Window, left_out, sliding, window_problem
-from nbglcnn.plan import Explains
+from nbglcnn.plan.layout import EXACT, nchw_of
+from nbglcnn.plan.schema import Explains
 
 POOL = Kernel("pool", shader("depth.glsl") + shader("pool.glsl"), pixel=False,
     slots=f"{SLOTS}; ivec3 behind; int counts; float p")  # fmt: skip

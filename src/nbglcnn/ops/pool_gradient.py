@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from nbglcnn.graph import Array, Node
-from nbglcnn.layout import EXACT, nchw_of
 from nbglcnn.lowering.builder import Builder
 from nbglcnn.lowering.glsl import Kernel, rounds, shader, too_long
 from nbglcnn.ops.adaptive_pool import indices_of, windows_problem
@@ -18,6 +17,7 @@ from nbglcnn.ops.pool_indices import indices_in_map
 from nbglcnn.ops.reach import everything
 from nbglcnn.ops.rules import INT64, Rules
 from nbglcnn.ops.window import Window, sliding, three
+from nbglcnn.plan.layout import EXACT, nchw_of
 
 KERNEL = Kernel(
     "max_pool_gradient",

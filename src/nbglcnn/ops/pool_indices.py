@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from nbglcnn.layout import NCHW
 from nbglcnn.lowering.builder import Builder, Tensor
 from nbglcnn.lowering.glsl import Kernel, rounds, shader, too_long
 from nbglcnn.ops.operator import Shape
 from nbglcnn.ops.window import SLOTS, Window
+from nbglcnn.plan.layout import NCHW
 
 KERNEL = Kernel(
     "pool_indices", shader("nan.glsl") + shader("depth.glsl") + shader("pool_indices.glsl"),

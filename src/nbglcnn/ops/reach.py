@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nbglcnn.graph import Node
-from nbglcnn.plan import Along
+from nbglcnn.plan.schema import Along
 
 if TYPE_CHECKING:
     from nbglcnn.ops.operator import Facts

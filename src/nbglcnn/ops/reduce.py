@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from nbglcnn.graph import Node
-from nbglcnn.layout import NCHW, Layout, nchw_of
 from nbglcnn.lowering.builder import Builder, Tensor
 from nbglcnn.lowering.glsl import Kernel, shader
 from nbglcnn.lowering.slots import Part
@@ -31,7 +30,8 @@ from nbglcnn.ops.operator import (
 from nbglcnn.ops.pointwise import POWERS, SELECT
 from nbglcnn.ops.reach import mixing
 from nbglcnn.ops.strided import gather, moved, whole
-from nbglcnn.plan import Explains, Move
+from nbglcnn.plan.layout import NCHW, Layout, nchw_of
+from nbglcnn.plan.schema import Explains, Move
 
 REDUCE = Kernel("reduce", shader("reduce.glsl"), slots="ivec4 boxes, steps, kept; float joined")
 HELPERS = "\n".join([SELECT, POWERS, shader("nan.glsl"), shader("reduce_kinds.glsl")])

@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from nbglcnn.graph import Node
-from nbglcnn.layout import nchw_of
 from nbglcnn.lowering.builder import Builder, Tensor
 from nbglcnn.lowering.glsl import ROUNDS, Kernel, rounds, shader
 from nbglcnn.ops.elementwise import reshaped
@@ -37,7 +36,8 @@ from nbglcnn.ops.operator import (
 )
 from nbglcnn.ops.reach import NOTHING, Linked, first, listed, same
 from nbglcnn.ops.rules import Rules
-from nbglcnn.plan import Recipe
+from nbglcnn.plan.layout import nchw_of
+from nbglcnn.plan.schema import Recipe
 
 RESIZE = Kernel("resize", shader("resize.glsl"), slots="ivec2 taps; float outside")
 COORDINATES = (

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 
 from nbglcnn.graph import Node
-from nbglcnn.layout import nchw_of
 from nbglcnn.lowering.builder import Builder, Tensor
 from nbglcnn.lowering.glsl import ROUNDS, Kernel, rounds, shader, too_long
 from nbglcnn.ops import sample_gradient as gradients
@@ -24,17 +23,11 @@ from nbglcnn.ops.operator import (
     text,
 )
 from nbglcnn.ops.reach import Linked, first, listed, same
-from nbglcnn.ops.sampling import (
-    BOX_SLOTS,
-    MODES,
-    PADDINGS,
-    bins_of,
-    box_numbers,
-    boxes_in,
-)
+from nbglcnn.ops.sampling import BOX_SLOTS, MODES, PADDINGS, bins_of, box_numbers, boxes_in
 from nbglcnn.ops.scatter import MOST_READS
 from nbglcnn.ops.strided import by_element
-from nbglcnn.plan import Along
+from nbglcnn.plan.layout import nchw_of
+from nbglcnn.plan.schema import Along
 
 COL2IM = by_element(
     "col2im", "ivec3 kernel, stride, dilation, padding, counts; int taps, windows, rows"

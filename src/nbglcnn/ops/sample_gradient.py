@@ -10,7 +10,6 @@ import numpy as np
 
 from nbglcnn.errors import UnsupportedOperator
 from nbglcnn.graph import Node
-from nbglcnn.layout import nchw_of
 from nbglcnn.lowering.builder import Builder, Tensor
 from nbglcnn.lowering.glsl import ROUNDS, Kernel, shader
 from nbglcnn.ops.movement_gradient import matches, widened
@@ -39,6 +38,7 @@ from nbglcnn.ops.sampling import (
     grid_taps,
 )
 from nbglcnn.ops.strided import PLACES, by_element
+from nbglcnn.plan.layout import nchw_of
 
 PIXELS = shader("pixels.glsl")
 

@@ -12,19 +12,10 @@ from nbglcnn.lowering.builder import Builder
 from nbglcnn.lowering.glsl import Kernel, shader
 from nbglcnn.lowering.slots import Number
 from nbglcnn.ops import scatter_gradient as gradients
-from nbglcnn.ops.operator import (
-    Facts,
-    Operator,
-    Shape,
-    anything,
-    axis_of,
-    only,
-    same_shape,
-    text,
-)
+from nbglcnn.ops.operator import Facts, Operator, Shape, anything, axis_of, only, same_shape, text
 from nbglcnn.ops.reach import Linked, same, same_place, unlinked
 from nbglcnn.ops.strided import PLACES, by_element, whole
-from nbglcnn.plan import Recipe
+from nbglcnn.plan.schema import Recipe
 
 # Both of scatter.glsl.
 ELEMENTS = by_element("scatter", "int begin, end, count, axis; ivec3 axes[6]")

@@ -8,20 +8,12 @@ from nbglcnn.graph import Node
 from nbglcnn.lowering.builder import Builder
 from nbglcnn.lowering.glsl import Kernel, shader
 from nbglcnn.ops.elementwise import Operand, combine, named
-from nbglcnn.ops.operator import (
-    Facts,
-    Gradient,
-    Operator,
-    anything,
-    axis_of,
-    integer,
-    same_shape,
-)
+from nbglcnn.ops.operator import Facts, Gradient, Operator, anything, axis_of, integer, same_shape
 from nbglcnn.ops.pointwise import POWERS, SELECT
 from nbglcnn.ops.reach import mixing
 from nbglcnn.ops.reduce import extreme_index, index_steps, lying_for, reduce_frame, reduced_shape
 from nbglcnn.ops.rules import Rules
-from nbglcnn.plan import Bounds, Explains
+from nbglcnn.plan.schema import Bounds, Explains
 
 HARDMAX = Kernel("hardmax", shader("hardmax.glsl"), slots="ivec4 steps")
 SOFTMAX = "vec4 combine(vec4 v, vec4 top, vec4 total) { return power(v - top) / total; }"

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 
 from nbglcnn.graph import Node
-from nbglcnn.layout import NCHW, nchw_of
 from nbglcnn.lowering.builder import Builder, Tensor
 from nbglcnn.lowering.glsl import Kernel, shader
 from nbglcnn.ops.movement import first_problem, needs_constant
@@ -23,6 +22,7 @@ from nbglcnn.ops.operator import (
 from nbglcnn.ops.reach import mixing
 from nbglcnn.ops.rules import Rules
 from nbglcnn.ops.strided import PLACES, STRIDED, View, by_element, strided_numbers, whole
+from nbglcnn.plan.layout import NCHW, nchw_of
 
 RANK = by_element("rank", "int length, inner, smallest, begin, end")
 RANKED = by_element("ranked", "int length, inner, kept, begin, end")

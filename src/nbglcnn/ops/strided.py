@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nbglcnn.layout import NCHW, Layout
 from nbglcnn.lowering.builder import Builder, Tensor
 from nbglcnn.lowering.glsl import ROUNDS, Kernel, shader
 from nbglcnn.lowering.slots import Number
 from nbglcnn.ops.operator import Shape
-from nbglcnn.plan import Move
+from nbglcnn.plan.layout import NCHW, Layout
+from nbglcnn.plan.schema import Move
 
 
 def by_element(name: str, slots: str = "") -> Kernel:

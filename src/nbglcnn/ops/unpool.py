@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 
 from nbglcnn.graph import Graph, Node
-from nbglcnn.layout import EXACT
 from nbglcnn.lowering.builder import Builder
 from nbglcnn.lowering.glsl import rounds, too_long
 from nbglcnn.ops import pool_gradient as gradients
@@ -24,6 +23,7 @@ from nbglcnn.ops.operator import (
 from nbglcnn.ops.reach import Linked, everything, same
 from nbglcnn.ops.strided import PLACES, by_element
 from nbglcnn.ops.window import three, window_problem
+from nbglcnn.plan.layout import EXACT
 
 UNPOOL = by_element("unpool", "ivec3 size, kernel, stride, padding; int height, count, rows")
 MOST_READS = 2**26  # where every output element looks through all indices; a second or so

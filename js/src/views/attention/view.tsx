@@ -8,7 +8,7 @@ import type { Attention } from "../../explain/attention.ts";
 import type { Tensors } from "../../explain/chain.ts";
 import type { Products } from "../../explain/products.ts";
 import { exact } from "../../format.ts";
-import type { Layer } from "../../plan.ts";
+import type { Layer } from "../../plan/schema.ts";
 import { useSigned } from "../explain/colors.ts";
 import { Contributions } from "../explain/contributions.tsx";
 import { Added, Num } from "../explain/number.tsx";

@@ -3,7 +3,7 @@
 import type { Bias, Explanation, Made, Taken } from "../../explain/explanation.ts";
 import { full } from "../../format.ts";
 import { longType, shortType } from "../../network/network.ts";
-import type { Layer } from "../../plan.ts";
+import type { Layer } from "../../plan/schema.ts";
 import { Operands } from "../operands/cards.tsx";
 import { Card } from "./card.tsx";
 import { Curve } from "./curve.tsx";

@@ -1,7 +1,7 @@
 // The colours of an explanation's cells: an image's numbers in grey, all others in the chosen map.
 
 import { displayOf } from "../../network/display.ts";
-import type { Value } from "../../plan.ts";
+import type { Value } from "../../plan/schema.ts";
 import { colorTable } from "../colors.ts";
 import { useViews } from "../context.ts";
 import { useRange } from "../maps.tsx";

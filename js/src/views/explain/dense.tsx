@@ -3,7 +3,7 @@
 import type { Explanation } from "../../explain/explanation.ts";
 import type { Paired } from "../../explain/products.ts";
 import { full } from "../../format.ts";
-import type { Value } from "../../plan.ts";
+import type { Value } from "../../plan/schema.ts";
 import { Going, LaidOut } from "../trail/reads.tsx";
 import { byContribution, Contributions } from "./contributions.tsx";
 import type { Result } from "./ends.tsx";

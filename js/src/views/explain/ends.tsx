@@ -6,7 +6,7 @@ import type { Tensors } from "../../explain/chain.ts";
 import type { Lines } from "../../explain/window.ts";
 import { short } from "../../format.ts";
 import { shapeOfOne } from "../../network/display.ts";
-import type { Value } from "../../plan.ts";
+import type { Value } from "../../plan/schema.ts";
 import { imageOf, useViews } from "../context.ts";
 import { px } from "../layout.ts";
 import { Figure } from "./matrix.tsx";

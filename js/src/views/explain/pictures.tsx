@@ -9,7 +9,7 @@ import { beforeLayout } from "../../explain/origin.ts";
 import { coordinates } from "../../explain/tensor.ts";
 import type { Lines } from "../../explain/window.ts";
 import { contents } from "../../network/display.ts";
-import type { Operand, Value } from "../../plan.ts";
+import type { Operand, Value } from "../../plan/schema.ts";
 import { AttentionPicture } from "../attention/view.tsx";
 import { useViews } from "../context.ts";
 import { Joined } from "../operands/joined.tsx";

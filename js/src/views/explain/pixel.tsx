@@ -4,7 +4,7 @@ import { type Around, NOTHING } from "../../explain/around.ts";
 import { type Line, type Lines, standsAt } from "../../explain/window.ts";
 import { exact } from "../../format.ts";
 import { displayOf } from "../../network/display.ts";
-import type { Value } from "../../plan.ts";
+import type { Value } from "../../plan/schema.ts";
 import { placeOf, useViews } from "../context.ts";
 import { fitScale, px, tileSide } from "../layout.ts";
 import { Maps } from "../maps.tsx";

@@ -1,6 +1,6 @@
 // Softmax's number: a power of e, and its share of the sum of all.
 import type { Share } from "../../explain/softmax.ts";
-import type { Value } from "../../plan.ts";
+import type { Value } from "../../plan/schema.ts";
 import { Contributions } from "./contributions.tsx";
 
 /** The powers along the axis as bars. */

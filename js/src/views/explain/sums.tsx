@@ -5,7 +5,7 @@ import type { Patch, Sliding } from "../../explain/products.ts";
 import { repeats } from "../../explain/repeated.ts";
 import { spansOf } from "../../explain/window.ts";
 import { full } from "../../format.ts";
-import type { Layer, Value } from "../../plan.ts";
+import type { Layer, Value } from "../../plan/schema.ts";
 import { useShown, useSigned } from "./colors.ts";
 import { Contributions } from "./contributions.tsx";
 import {

@@ -7,7 +7,7 @@ import { type Explanation, explain } from "../../explain/explanation.ts";
 import { isAdaptive } from "../../explain/window.ts";
 import { exact, full, short } from "../../format.ts";
 import { type Network, type Stage, said } from "../../network/network.ts";
-import type { Value } from "../../plan.ts";
+import type { Value } from "../../plan/schema.ts";
 import type { Pixel } from "../../state.ts";
 import { imageOf, useTensors, useViews } from "../context.ts";
 import { FieldPictures } from "../fields/view.tsx";

@@ -8,7 +8,7 @@ import { type Mask, pixelsOf, placeOf } from "../../explain/places.ts";
 import { coordinates, place } from "../../explain/tensor.ts";
 import { channelsOf, displayOf } from "../../network/display.ts";
 import type { Network } from "../../network/network.ts";
-import type { PlanHeader, Value } from "../../plan.ts";
+import type { PlanHeader, Value } from "../../plan/schema.ts";
 import { useViews } from "../context.ts";
 import { mapSize, OneMap } from "../explain/pixel.tsx";
 import { Maps } from "../maps.tsx";

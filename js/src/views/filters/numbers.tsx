@@ -1,7 +1,7 @@
 // One number per channel, as upright bars: bias, scale, shift, running mean and variance.
 import { useMemo, useRef, useState } from "preact/hooks";
 import { exact, short } from "../../format.ts";
-import type { Layer, Value } from "../../plan.ts";
+import type { Layer, Value } from "../../plan/schema.ts";
 import { NotFinite } from "../bars.tsx";
 import { placeOf, pointIn, useValues, useViews } from "../context.ts";
 import { largest } from "../layout.ts";

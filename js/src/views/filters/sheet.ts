@@ -1,6 +1,7 @@
 // Weights in rows and columns, as one edits them: a kernel, a matrix, one number per channel.
-import type { Value } from "../../plan.ts";
-import type { WeightEdit } from "../../state/edits.ts";
+
+import type { WeightEdit } from "../../features/edits/state.ts";
+import type { Value } from "../../plan/schema.ts";
 import { inputChannel, type Kernels, kernelStart } from "../weights.ts";
 
 export interface Sheet {
@@ -92,7 +93,7 @@ const stretch = (start: number, length: number): number[] =>
 
 /** More edits than that are one, with what stands between them as it is. */
 const MOST_RUNS = 32;
-/** Numbers in one message, at most: `SetWeight` in viewer/protocol.py. */
+/** Numbers in one message, at most: `SetWeight` in widget/protocol.py. */
 const MOST_NUMBERS = 2 ** 16;
 
 /** Edits that make the elements at these places these numbers; `values` are those of now. */

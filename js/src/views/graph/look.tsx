@@ -4,7 +4,7 @@ import { plural } from "../../format.ts";
 import { contents } from "../../network/display.ts";
 import { within } from "../../network/names.ts";
 import { shortType } from "../../network/network.ts";
-import type { Value } from "../../plan.ts";
+import type { Value } from "../../plan/schema.ts";
 import { useViews } from "../context.ts";
 import { Picture } from "../picture.tsx";
 import { useHovered } from "../select.ts";

@@ -4,7 +4,7 @@ import { plural } from "../../format.ts";
 import { contents, displayOf, imageShape } from "../../network/display.ts";
 import type { Network } from "../../network/network.ts";
 import { pythonOf } from "../../network/python.ts";
-import type { Value } from "../../plan.ts";
+import type { Value } from "../../plan/schema.ts";
 import { Bent } from "../bent.tsx";
 import { useViews } from "../context.ts";
 import { Right } from "../icons.tsx";

@@ -2,7 +2,7 @@
 // Lengths are CSS pixels at zoom 1. dagre would need a second for 200 nodes, and knows no resolution.
 
 import { partsOf } from "../../network/names.ts";
-import type { Value } from "../../plan.ts";
+import type { Value } from "../../plan/schema.ts";
 import {
   type Box,
   type Bracket,

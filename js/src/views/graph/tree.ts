@@ -2,7 +2,7 @@
 
 import { within } from "../../network/names.ts";
 import { type Network, type Stage, shortType } from "../../network/network.ts";
-import type { Layer, PlanHeader, Value } from "../../plan.ts";
+import type { Layer, PlanHeader, Value } from "../../plan/schema.ts";
 import { type Fold, foldsOf, segmentsOf, segmentTitle, withOpen } from "./fold.ts";
 
 /** A module's stages that stand one after the other. A module that is entered again later is another group. */

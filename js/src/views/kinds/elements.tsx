@@ -1,6 +1,6 @@
 // A vector's elements as rows: number, bar, value; each can be chosen.
 import { exact, short } from "../../format.ts";
-import type { Value } from "../../plan.ts";
+import type { Value } from "../../plan/schema.ts";
 import { NotFinite, useImageValues } from "../bars.tsx";
 import { useViews } from "../context.ts";
 import { isOfShares } from "../image_ends.ts";

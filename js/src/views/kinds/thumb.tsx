@@ -1,5 +1,5 @@
 // A vector as a small picture of its bars: so many as can be told apart, each of the elements that it stands for.
-import type { Value } from "../../plan.ts";
+import type { Value } from "../../plan/schema.ts";
 import { NotFinite, useImageValues } from "../bars.tsx";
 import { isOfShares } from "../image_ends.ts";
 import { largest } from "../layout.ts";

@@ -3,7 +3,7 @@ import { useEffect } from "preact/hooks";
 import { exact, short } from "../../format.ts";
 import { contents } from "../../network/display.ts";
 import type { Network } from "../../network/network.ts";
-import type { Tokens, Value } from "../../plan.ts";
+import type { Tokens, Value } from "../../plan/schema.ts";
 import { useImageValues } from "../bars.tsx";
 import { useViews } from "../context.ts";
 import { pictureSize, px, rank } from "../layout.ts";

@@ -3,7 +3,7 @@
 import type { ComponentProps } from "preact";
 import { contents, displayOf } from "../../network/display.ts";
 import { picturedAs } from "../../network/network.ts";
-import type { Value } from "../../plan.ts";
+import type { Value } from "../../plan/schema.ts";
 import { Bars, NumberPicture } from "../bars.tsx";
 import { useViews } from "../context.ts";
 import { Grid } from "../grid.tsx";

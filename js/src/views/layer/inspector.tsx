@@ -1,9 +1,9 @@
 // One channel large, the filter that makes it, and its numbers beside the layer's.
 
 import { exact, fixed, full, leftOut, ordinal, percent, plain } from "../../format.ts";
-import type { Statistics, Summary } from "../../gl/types.ts";
 import { displayOf, frameOf } from "../../network/display.ts";
-import type { Value } from "../../plan.ts";
+import type { Statistics, Summary } from "../../plan/runtime.ts";
+import type { Value } from "../../plan/schema.ts";
 import { useImageValues } from "../bars.tsx";
 import { colorTable, inkOn } from "../colors.ts";
 import { useHistogram, useValues, useViews } from "../context.ts";

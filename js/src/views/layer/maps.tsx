@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { full } from "../../format.ts";
 import { channelsOf, displayOf, unitsOf } from "../../network/display.ts";
 import { type Network, picturedAs, type Stage } from "../../network/network.ts";
-import type { Layer, Value } from "../../plan.ts";
+import type { Layer, Value } from "../../plan/schema.ts";
 import type { Order } from "../../state.ts";
 import { Select } from "../choice.tsx";
 import { ColorChoice, RangeChoice } from "../coloring.tsx";

@@ -4,7 +4,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { contents, displayOf, frameOf } from "../../network/display.ts";
 import { brief, within } from "../../network/names.ts";
 import { type Network, picturedAs } from "../../network/network.ts";
-import type { Value } from "../../plan.ts";
+import type { Value } from "../../plan/schema.ts";
 import { NumberPicture } from "../bars.tsx";
 import { Bent } from "../bent.tsx";
 import { useStatistics, useViews } from "../context.ts";

@@ -1,11 +1,11 @@
 // The Layer tab: which layer, what of it, and that.
 
+import { Tools } from "../../features/edits/views/tools.tsx";
+import { BendView } from "../../features/edits/views/view.tsx";
 import { contents, displayOf } from "../../network/display.ts";
 import { firstValue, longType, type Network, type Stage, said } from "../../network/network.ts";
-import type { Layer, Value } from "../../plan.ts";
+import type { Layer, Value } from "../../plan/schema.ts";
 import type { Section } from "../../state.ts";
-import { Tools } from "../bend/tools.tsx";
-import { BendView } from "../bend/view.tsx";
 import { Choice } from "../choice.tsx";
 import { ColorChoice } from "../coloring.tsx";
 import { useLater, useViews } from "../context.ts";

@@ -1,8 +1,8 @@
 // Below a layer's maps: which channels are like the chosen one, and how all values are spread.
 import { useMemo } from "preact/hooks";
 import { fixed, full, leftOut } from "../../format.ts";
-import type { Statistics } from "../../gl/types.ts";
-import type { Value } from "../../plan.ts";
+import type { Statistics } from "../../plan/runtime.ts";
+import type { Value } from "../../plan/schema.ts";
 import { useImageValues } from "../bars.tsx";
 import { useHistogram, useViews } from "../context.ts";
 import { Histogram } from "../histogram.tsx";

@@ -1,9 +1,9 @@
 // An occlusion patch that follows the pointer over any picture of the input.
 import { effect, untracked } from "@preact/signals";
 import { useLayoutEffect } from "preact/hooks";
-import { splitKey } from "../../gl/derived.ts";
-import { change } from "../../state/edits.ts";
-import { withPart } from "../bend/stack.ts";
+import { change } from "../../features/edits/state.ts";
+import { withPart } from "../../features/edits/views/stack.ts";
+import { splitKey } from "../../plan/derived_values.ts";
 import { useViews } from "../context.ts";
 
 /** Digits of a share: its pixel is right in any picture, and the line of Python short. */

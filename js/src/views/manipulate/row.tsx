@@ -1,13 +1,9 @@
 // One manipulation: its place, whether it is on, the picture after it, its number, and what else it has.
 
 import { useState } from "preact/hooks";
-import type { Edit, Parameter } from "../../edits.ts";
-import type { Range } from "../../gl/types.ts";
-import type { Network } from "../../network/network.ts";
-import type { Value } from "../../plan.ts";
-import { change } from "../../state/edits.ts";
-import { type Grip, GripButton, RemoveButton } from "../bend/grips.tsx";
-import { NumberControl } from "../bend/number.tsx";
+import { change } from "../../features/edits/state.ts";
+import { type Grip, GripButton, RemoveButton } from "../../features/edits/views/grips.tsx";
+import { NumberControl } from "../../features/edits/views/number.tsx";
 import {
   calledOf,
   countText,
@@ -17,7 +13,11 @@ import {
   TRANSFORMS,
   withNumber,
   withPart,
-} from "../bend/stack.ts";
+} from "../../features/edits/views/stack.ts";
+import type { Network } from "../../network/network.ts";
+import type { Edit, Parameter } from "../../plan/edits.ts";
+import type { Range } from "../../plan/runtime.ts";
+import type { Value } from "../../plan/schema.ts";
 import { useViews } from "../context.ts";
 import { Icon } from "../icons.tsx";
 import { Thumb } from "./thumb.tsx";

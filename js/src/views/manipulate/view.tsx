@@ -1,14 +1,14 @@
 // The column "Manipulations" of the drawer of sources: bends on the network's picture, top to bottom.
 
 import { useState } from "preact/hooks";
-import type { Range } from "../../gl/types.ts";
+import { change } from "../../features/edits/state.ts";
+import { useStages } from "../../features/edits/views/derived.ts";
+import { useGrips } from "../../features/edits/views/grips.tsx";
+import { bend, isBendable, ofLayer, whyNot } from "../../features/edits/views/stack.ts";
 import { displayOf } from "../../network/display.ts";
 import type { Network } from "../../network/network.ts";
-import type { Value } from "../../plan.ts";
-import { change } from "../../state/edits.ts";
-import { useStages } from "../bend/derived.ts";
-import { useGrips } from "../bend/grips.tsx";
-import { bend, isBendable, ofLayer, whyNot } from "../bend/stack.ts";
+import type { Range } from "../../plan/runtime.ts";
+import type { Value } from "../../plan/schema.ts";
 import { useViews } from "../context.ts";
 import { px } from "../layout.ts";
 import { useRange } from "../maps.tsx";

@@ -1,6 +1,7 @@
 // Manipulations of a picture: bends by the words for pictures, with sliders for values from 0 to 1.
-import type { Edit, Parameter, Transform } from "../../edits.ts";
-import { fits, TRANSFORMS } from "../bend/stack.ts";
+
+import { fits, TRANSFORMS } from "../../features/edits/views/stack.ts";
+import type { Edit, Parameter, Transform } from "../../plan/edits.ts";
 
 interface Sides {
   readonly height: number;

@@ -7,7 +7,7 @@ import type { Term } from "../../explain/read.ts";
 import { repeats } from "../../explain/repeated.ts";
 import { full } from "../../format.ts";
 import { longType } from "../../network/network.ts";
-import type { Layer } from "../../plan.ts";
+import type { Layer } from "../../plan/schema.ts";
 import { Card } from "../explain/card.tsx";
 import type { Result } from "../explain/ends.tsx";
 import { Added, asShown, Num } from "../explain/number.tsx";

@@ -1,7 +1,7 @@
 // A mean, sum or maximum along any axes: all numbers that are joined, as bars.
 
 import type { Pooled } from "../../explain/pool.ts";
-import type { Value } from "../../plan.ts";
+import type { Value } from "../../plan/schema.ts";
 import { Contributions } from "../explain/contributions.tsx";
 
 /** Where the number stands that counts most, in either direction. */

@@ -1,9 +1,9 @@
 // What a segmentation says: each place's class in its colour, over the input, and which classes there are.
 import { useState } from "preact/hooks";
 import { full, percent } from "../../format.ts";
-import { classColor } from "../../gl/colormaps.ts";
 import type { Network } from "../../network/network.ts";
-import type { Value } from "../../plan.ts";
+import type { Value } from "../../plan/schema.ts";
+import { classColor } from "../../webgl/colormaps.ts";
 import { Choice } from "../choice.tsx";
 import { useAnswer, useSeen, useViews, type Views } from "../context.ts";
 import { isReadable } from "../measures.ts";

@@ -3,7 +3,7 @@ import { type Signal, signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { contents, displayOf } from "../../network/display.ts";
 import type { Network } from "../../network/network.ts";
-import type { Value } from "../../plan.ts";
+import type { Value } from "../../plan/schema.ts";
 import type { ViewerState } from "../../state.ts";
 import { useViews } from "../context.ts";
 import { pictureSize, px, tileSide } from "../layout.ts";

@@ -1,7 +1,7 @@
 // A picture that can be laid over the input's: a channel of a layer, or the classes of a segmentation.
 import type { ComponentChildren } from "preact";
 import { displayOf } from "../../network/display.ts";
-import type { Value } from "../../plan.ts";
+import type { Value } from "../../plan/schema.ts";
 import { useViews } from "../context.ts";
 import { Filling, Laid, pictureUnder, Tools, useChosen, useFitting } from "./laid.tsx";
 

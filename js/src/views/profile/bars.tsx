@@ -1,8 +1,8 @@
 // Below each stage of the network: its share of the time, or of what else is asked for.
 
+import { DifferenceBar } from "../../features/compare/views/mark.tsx";
 import { percent } from "../../format.ts";
-import type { Layer } from "../../plan.ts";
-import { DifferenceBar } from "../compare/mark.tsx";
+import type { Layer } from "../../plan/schema.ts";
 import { useViews } from "../context.ts";
 import { COSTS, costText, type LayerCost } from "./costs.ts";
 

@@ -1,8 +1,8 @@
 // What each layer costs: measured, or this run's time shared out by how much its passes fetch.
 
 import { count, duration, memory } from "../../format.ts";
-import { predict } from "../../gl/schedule.ts";
-import type { PlanHeader } from "../../plan.ts";
+import { predict } from "../../plan/schedule.ts";
+import type { PlanHeader } from "../../plan/schema.ts";
 import type { Cost, Profile } from "../../state.ts";
 
 export interface LayerCost {

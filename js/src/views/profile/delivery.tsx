@@ -1,10 +1,10 @@
 // What each delivery of a picture to the screen costs: canvas to canvas, or read back to the page; and numbers to Python.
 import { useState } from "preact/hooks";
 import { duration, memory } from "../../format.ts";
-import type { Delivery, DrawJob, Session } from "../../gl/types.ts";
 import { channelsOf, contents, displayOf } from "../../network/display.ts";
 import type { Network } from "../../network/network.ts";
-import type { Value } from "../../plan.ts";
+import type { Delivery, DrawJob, Session } from "../../plan/runtime.ts";
+import type { Value } from "../../plan/schema.ts";
 import { useViews } from "../context.ts";
 
 const TIMES = 8;

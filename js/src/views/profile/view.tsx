@@ -2,11 +2,11 @@
 import { useEffect, useState } from "preact/hooks";
 import { lastRun } from "../../engine/signals.ts";
 import { count, duration, full, memory, passCount, percent, short } from "../../format.ts";
-import { sectionsOf } from "../../gl/sections.ts";
-import type { RunInfo } from "../../gl/types.ts";
 import { shapeOfOne } from "../../network/display.ts";
 import { layersOf, longType, type Network } from "../../network/network.ts";
-import type { Layer, PlanHeader } from "../../plan.ts";
+import type { RunInfo } from "../../plan/runtime.ts";
+import type { Layer, PlanHeader } from "../../plan/schema.ts";
+import { sectionsOf } from "../../plan/sections.ts";
 import type { Cost, Parity, ViewerState } from "../../state.ts";
 import { reportFailure, useLater, useViews, type Views } from "../context.ts";
 import { isExpected } from "../measures.ts";

@@ -3,7 +3,7 @@
 import { aroundOf } from "../../explain/around.ts";
 import type { Pooled } from "../../explain/pool.ts";
 import { exact, full } from "../../format.ts";
-import type { Layer, Value } from "../../plan.ts";
+import type { Layer, Value } from "../../plan/schema.ts";
 import { useShown } from "../explain/colors.ts";
 import { type Drawn, Ends, GAP, type Source } from "../explain/ends.tsx";
 import { type Cell, Figure, Matrix } from "../explain/matrix.tsx";

@@ -4,7 +4,7 @@ import { useSignal } from "@preact/signals";
 import type { Mixed } from "../../explain/moved.ts";
 import { spansOf } from "../../explain/window.ts";
 import { exact } from "../../format.ts";
-import type { Value } from "../../plan.ts";
+import type { Value } from "../../plan/schema.ts";
 import { useShown, useSigned } from "../explain/colors.ts";
 import { type Drawn, Ends, type Source } from "../explain/ends.tsx";
 import { cellIn, Equation, mostOf } from "../explain/taps.tsx";

@@ -3,7 +3,7 @@ import { beforeLayout, originAt } from "../../explain/origin.ts";
 import type { From } from "../../explain/read.ts";
 import { coordinates } from "../../explain/tensor.ts";
 import { imageShape } from "../../network/display.ts";
-import type { Value } from "../../plan.ts";
+import type { Value } from "../../plan/schema.ts";
 import { useViews } from "../context.ts";
 import { goTo, stepsTo, usePlaces } from "./steps.ts";
 

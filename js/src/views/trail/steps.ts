@@ -5,7 +5,7 @@ import { attentionOf } from "../../explain/attention.ts";
 import { coordinates, place } from "../../explain/tensor.ts";
 import { classText, type Names } from "../../network/classes.ts";
 import type { Network } from "../../network/network.ts";
-import type { PlanHeader, Tokens, Value } from "../../plan.ts";
+import type { PlanHeader, Tokens, Value } from "../../plan/schema.ts";
 import type { Step, ViewerState } from "../../state.ts";
 import { useViews } from "../context.ts";
 

@@ -7,7 +7,7 @@ import { exact, short } from "../../format.ts";
 import { classText } from "../../network/classes.ts";
 import { displayOf, frameOf } from "../../network/display.ts";
 import type { Network } from "../../network/network.ts";
-import type { Value } from "../../plan.ts";
+import type { Value } from "../../plan/schema.ts";
 import { useImageValues } from "../bars.tsx";
 import { useViews } from "../context.ts";
 import { fitScale, px, rank } from "../layout.ts";

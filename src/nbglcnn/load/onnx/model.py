@@ -10,15 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nbglcnn.classes import names_in
-from nbglcnn.errors import (
-    InputError,
-    ModelError,
-    UnsupportedModel,
-    UnsupportedOperator,
-    nearest,
-)
+from nbglcnn.errors import InputError, ModelError, UnsupportedModel, UnsupportedOperator, nearest
 from nbglcnn.graph import OWN, Array, Attribute, Graph, InPython, Key, Node
-from nbglcnn.inputs import Spec, as_arrays
+from nbglcnn.inputs.arguments import Spec, as_arrays
 from nbglcnn.load.bounds import checked_shape, shown
 from nbglcnn.load.draft import FLOAT32, OPSET, WIDE, Draft, Unknown, label
 from nbglcnn.load.noise import chosen, with_noise

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nbglcnn.edits.replay import NONE, Bending
+from nbglcnn.features.edits.replay import NONE, Bending
 from nbglcnn.graph import Array, Graph
 from nbglcnn.load.onnx.file import read_model, tensor_array
 

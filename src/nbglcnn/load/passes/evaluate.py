@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from nbglcnn.edits import replay
 from nbglcnn.errors import ModelError, NbglcnnError, UnsupportedOperator
+from nbglcnn.features.edits import replay
 from nbglcnn.graph import Array, Graph, Node
 from nbglcnn.load.bounds import checked_shape, shown
 from nbglcnn.load.draft import integer, label, numbers

@@ -7,8 +7,8 @@ import threading
 from collections.abc import Callable, Container, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from nbglcnn.edits.replay import Bending
 from nbglcnn.errors import InputError
+from nbglcnn.features.edits.replay import Bending
 from nbglcnn.load.names import Call, replaced
 from nbglcnn.load.torch.gradients import bent_tensor
 

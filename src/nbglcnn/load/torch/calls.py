@@ -12,7 +12,7 @@ import numpy as np
 
 from nbglcnn.errors import InputError, UnsupportedModel, UnsupportedOperator
 from nbglcnn.graph import Array, Graph
-from nbglcnn.inputs import channels_last, kind_of
+from nbglcnn.inputs.arguments import channels_last, kind_of
 from nbglcnn.load.arguments import Arguments
 from nbglcnn.load.bounds import MAX_ELEMENTS
 from nbglcnn.load.names import Call, leaves, parts, walk

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nbglcnn.edits.records import Edit
-from nbglcnn.edits.replay import Bending
 from nbglcnn.errors import InputError
+from nbglcnn.features.edits.records import Edit
+from nbglcnn.features.edits.replay import Bending
 
 if TYPE_CHECKING:
     import torch

@@ -11,10 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nbglcnn.errors import (
-    UnsupportedModel,
-    users_line,
-)
+from nbglcnn.errors import UnsupportedModel, users_line
 from nbglcnn.graph import Array, Graph, Key, Node, with_python
 from nbglcnn.load.arguments import Arguments
 from nbglcnn.load.draft import OPSET, Draft, free_name

@@ -20,7 +20,7 @@ from torch.overrides import TorchFunctionMode
 
 from nbglcnn.errors import InputError, UnsupportedModel
 from nbglcnn.graph import Array
-from nbglcnn.inputs import labels_advice
+from nbglcnn.inputs.arguments import labels_advice
 from nbglcnn.load.draft import SEED
 from nbglcnn.load.names import parts
 from nbglcnn.load.noise import OUTSIDE, Kind, chosen, seeded

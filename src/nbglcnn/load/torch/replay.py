@@ -13,10 +13,10 @@ import msgspec
 import numpy as np
 import torch
 
-from nbglcnn.edits.kinds import INJECT
-from nbglcnn.edits.records import Edit, checked
-from nbglcnn.edits.replay import Bending, bending
 from nbglcnn.errors import InputError
+from nbglcnn.features.edits.records import Edit, checked
+from nbglcnn.features.edits.replay import Bending, bending
+from nbglcnn.features.edits.transforms import INJECT
 from nbglcnn.graph import Array, Graph
 from nbglcnn.load.names import replaced
 from nbglcnn.load.torch.bent import bent_hooks, check_called
@@ -25,7 +25,7 @@ from nbglcnn.load.torch.gradients import bent_tensor
 from nbglcnn.load.torch.noise import Draw, bent, fresh
 from nbglcnn.load.torch.thread import one_at_a_time
 from nbglcnn.load.torch.traced import Traced, bend_operator, programs_kept
-from nbglcnn.plan import Plan, Value
+from nbglcnn.plan.schema import Plan, Value
 
 Compiled = Callable[[Any, Sequence[Array]], tuple[Graph, Plan]]
 NEAR = 1e-4  # of the largest value: so near a trace has to be to the module that it is of

@@ -19,12 +19,7 @@ from nbglcnn.load.torch.check import detached_copy, unwrapped
 from nbglcnn.load.torch.extra import translations
 from nbglcnn.load.torch.redirection import redirected
 from nbglcnn.load.torch.state import tensors_of
-from nbglcnn.load.torch.thread import (
-    quiet,
-    random_numbers_kept,
-    uncollected,
-    unwound,
-)
+from nbglcnn.load.torch.thread import quiet, random_numbers_kept, uncollected, unwound
 
 
 def _exported(

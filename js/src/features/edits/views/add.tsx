@@ -1,0 +1,145 @@
+// "Add a bend": every transform, drawn on one channel of the layer as it would make it.
+import { useState } from "preact/hooks";
+import { displayOf, frameOf, unitOf } from "../../../network/display.ts";
+import type { Network } from "../../../network/network.ts";
+import type { Range, Statistics } from "../../../plan/runtime.ts";
+import type { Value } from "../../../plan/schema.ts";
+import { imageOf, useViews } from "../../../views/context.ts";
+import { fitScale } from "../../../views/layout.ts";
+import { Maps } from "../../../views/maps.tsx";
+import { fixedRange, sharedEnds } from "../../compare/views/pairs.ts";
+import { change } from "../state.ts";
+import { usePreviews } from "./derived.ts";
+import { Code } from "./icons.tsx";
+import type { Picks } from "./picks.ts";
+import { Lines } from "./python.tsx";
+import { asChannels, bend, fits, TRANSFORMS, titleOf, wordsOf } from "./stack.ts";
+
+/** CSS pixels of a picture. */
+const SIDE = 60;
+
+export function AddBend(props: {
+  network: Network;
+  value: Value;
+  statistics: Statistics | null;
+  channel: number;
+  picks: Picks;
+}) {
+  const { network, value, statistics, channel, picks } = props;
+  const { state } = useViews();
+  const [own, setOwn] = useState(false);
+  const image = imageOf(value, network, state.example.value);
+  const count = value.nchw[1];
+  const transforms = TRANSFORMS.filter(({ counts }) => fits(counts, count));
+  const asked = transforms.map((one) => bend([], value.key, one, null));
+  const previews = usePreviews(value.key, channel, image, asked);
+  const set = picks.of === null ? picks.picked : new Set<number>();
+  const flat = displayOf(value).drawn === undefined;
+  // As the layer's own maps, so that what is done to the numbers is seen.
+  const range = fixedRange(statistics && sharedEnds(statistics, statistics, null));
+  const add = (index: number): void => {
+    const transform = transforms[index];
+    if (transform === undefined) return;
+    const { edits } = state.edited.peek();
+    const channels = set.size === 0 ? null : asChannels(set, count);
+    change(state, [...edits, bend(edits, value.key, transform, channels)]);
+  };
+  const target = set.size === 0 || set.size === count ? `all ${count}` : `the ${set.size} picked`;
+  return (
+    <section class="nbg-bend-add" aria-label="Add a bend">
+      <header class="nbg-bend-heading">
+        <h3>
+          Add a bend{" "}
+          <span class="nbg-second">
+            to {target}
+            {!flat && ` · every transform, drawn on ${unitOf(value)} ${channel} of this layer`}
+          </span>
+        </h3>
+      </header>
+      <div class="nbg-bend-tiles">
+        {!flat && (
+          <figure class="nbg-bend-tile" title="as it is">
+            <Preview value={value} channel={channel} frame={value} label="as it is" range={range} />
+            <figcaption>none</figcaption>
+          </figure>
+        )}
+        {transforms.map(({ name, says }, k) => (
+          <button
+            type="button"
+            key={name}
+            class="nbg-bend-tile"
+            title={`${says}. Adds it to ${target}.`}
+            aria-label={`Add ${wordsOf(name)}`}
+            data-transform={name}
+            onClick={() => add(k)}
+          >
+            {flat ? (
+              <span class="nbg-bend-formula">{says.length > 12 ? titleOf(name) : says}</span>
+            ) : (
+              <Preview
+                value={previews[k]}
+                channel={0}
+                frame={value}
+                label={wordsOf(name)}
+                range={range}
+              />
+            )}
+            <span>{wordsOf(name)}</span>
+          </button>
+        ))}
+        <button
+          type="button"
+          class="nbg-bend-tile"
+          aria-expanded={own}
+          title="a transform of your own, in Python"
+          onClick={() => setOwn(!own)}
+        >
+          <span class="nbg-bend-picture">
+            <Code />
+          </span>
+          <span>GLSL</span>
+        </button>
+      </div>
+      {own && (
+        <Lines
+          title="One of your own"
+          lines={[
+            "from nbglcnn import transforms",
+            `viewer.bend(${JSON.stringify(value.key)}, transforms.glsl("y = sin(x * p0)", p0=3.0))`,
+          ]}
+        />
+      )}
+    </section>
+  );
+}
+
+function Preview(props: {
+  value: Value | undefined;
+  channel: number;
+  /** Whose channel it is. */
+  frame: Value;
+  label: string;
+  range: Range | undefined;
+}) {
+  const { value, channel, frame, label, range } = props;
+  const ratio = useViews().ratio.value;
+  const { height, width } = frameOf(frame);
+  const scale = fitScale(Math.max(height, width), SIDE * ratio);
+  return (
+    <span class="nbg-bend-picture">
+      {value !== undefined && (
+        <Maps
+          value={value}
+          channels={[channel]}
+          columns={1}
+          scale={Math.min(1, scale)}
+          zoom={Math.max(1, scale) / ratio}
+          rgb={false}
+          range={range}
+          label={label}
+          still
+        />
+      )}
+    </span>
+  );
+}

@@ -1,0 +1,73 @@
+// Stacks of bends that are worth a look, by name: a layer's bends are replaced by them.
+import { type Edit, TRANSFORMS } from "../../../plan/edits.ts";
+import { all, every, half } from "./sets.ts";
+import { asChannels, bend, INJECT } from "./stack.ts";
+
+interface Row {
+  readonly transform: string;
+  readonly parameters?: readonly number[];
+  readonly mix?: number;
+  /** All channels, or each second, or a random half of them. */
+  readonly of?: "second" | "half";
+}
+
+export const PRESETS: readonly (readonly [string, readonly Row[]])[] = [
+  ["Ablate half", [{ transform: "ablate", of: "half" }]],
+  [
+    "Dream blur",
+    [
+      { transform: "blur", parameters: [1.2] },
+      { transform: "multiply", parameters: [1.8], mix: 0.8 },
+    ],
+  ],
+  [
+    "Turned",
+    [
+      { transform: "rotate", parameters: [30] },
+      { transform: "scale", parameters: [1.25] },
+    ],
+  ],
+  [
+    "Poster",
+    [
+      { transform: "sharpen", parameters: [2, 1] },
+      { transform: "clamp", parameters: [0, 0.6] },
+    ],
+  ],
+  ["Noise", [{ transform: "noise", parameters: [0.6, 1] }]],
+  [
+    "Mirror",
+    [
+      { transform: "flip_h", mix: 0.5 },
+      { transform: "translate", parameters: [0.15, 0], of: "second", mix: 0.5 },
+    ],
+  ],
+  [
+    "Thick lines",
+    [
+      { transform: "dilate", parameters: [1] },
+      { transform: "threshold", parameters: [0.4], mix: 0.6 },
+    ],
+  ],
+];
+
+/** Sets are seeded, so that a preset is always the same. */
+const SEED = 1;
+
+/** The edits with a preset in the place of a layer's bends; what is injected there stays. */
+export function presetOf(
+  edits: readonly Edit[],
+  layer: string,
+  rows: readonly Row[],
+  count: number,
+): Edit[] {
+  const made = edits.filter((one) => one.layer !== layer || one.transform === INJECT);
+  for (const { transform, parameters, mix = 1, of } of rows) {
+    const kind = TRANSFORMS.find(({ name }) => name === transform);
+    if (kind === undefined) continue;
+    const set = of === "half" ? half(count, SEED) : of === "second" ? every(2, count) : all(count);
+    const more = { mix, ...(parameters && { parameters }) };
+    made.push(bend(made, layer, kind, asChannels(set, count), more));
+  }
+  return made;
+}

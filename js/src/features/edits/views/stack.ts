@@ -1,0 +1,151 @@
+// What is done to the list of edits in the page: everything here gives another list.
+import { type Edit, type Parameter, TRANSFORMS, type Transform } from "../../../plan/edits.ts";
+import { freeName } from "../state.ts";
+
+export { TRANSFORMS };
+export const GLSL = "glsl";
+export const INJECT = "inject";
+/** What an Alt-click adds is called so. */
+const MUTE = "mute";
+const NOT_HERE = -2; // `Value.after` of what cannot be bent
+
+/** How much of the transformed value there is in the result. */
+export const MIX: Parameter = {
+  name: "mix",
+  default: 1,
+  low: 0,
+  high: 1,
+  step: 0.01,
+  least: 0,
+  most: 1,
+  above: false,
+  integer: false,
+  unit: "",
+};
+
+export const ofLayer = (edits: readonly Edit[], layer: string): readonly Edit[] =>
+  edits.filter((one) => one.layer === layer);
+
+export const isBend = ({ transform }: Edit): boolean => transform !== INJECT;
+
+/** What can be set of an edit; of a text of one's own there are names, and no limits. */
+export function parametersOf(edit: Edit): readonly Parameter[] {
+  if (edit.transform !== GLSL) {
+    return TRANSFORMS.find(({ name }) => name === edit.transform)?.parameters ?? [];
+  }
+  return edit.names.map((name) => ({
+    ...MIX,
+    name,
+    low: -4,
+    high: 4,
+    step: 0.05,
+    least: null,
+    most: null,
+  }));
+}
+
+/** Whether a transform takes values of so many channels. */
+export const fits = (counts: readonly number[], channels: number): boolean =>
+  counts.length === 0 || counts.includes(channels);
+
+/** "Flip h": a transform's name as a title. */
+export const titleOf = (transform: string): string => {
+  if (transform === GLSL) return "GLSL";
+  const words = wordsOf(transform);
+  return words.charAt(0).toUpperCase() + words.slice(1);
+};
+export const wordsOf = (transform: string): string => transform.replaceAll("_", " ");
+
+/** What an edit is called in a row. */
+export const calledOf = (edit: Edit): string =>
+  edit.transform !== INJECT ? titleOf(edit.transform) : edit.frozen ? "Frozen" : "Injected";
+
+/** "10 of 32", "all 32". */
+export const countText = (channels: readonly number[] | null, count: number): string =>
+  channels === null
+    ? `all ${count}`
+    : `${channels.length === 0 ? "none" : channels.length} of ${count}`;
+
+/** Channels as an edit has them: null for all. */
+export const asChannels = (picked: Iterable<number>, count: number): readonly number[] | null => {
+  const numbers = [...new Set(picked)].sort((a, b) => a - b);
+  return numbers.length === count ? null : numbers;
+};
+
+export function bend(
+  edits: readonly Edit[],
+  layer: string,
+  transform: Transform,
+  channels: readonly number[] | null,
+  more: Partial<Edit> = {},
+): Edit {
+  return {
+    layer,
+    name: freeName(edits, more.name ?? transform.name),
+    transform: transform.name,
+    parameters: more.parameters ?? transform.parameters.map((one) => one.default),
+    channels,
+    mix: more.mix ?? 1,
+    enabled: true,
+    source: "",
+    names: [],
+    array: "",
+    frozen: false,
+    skips: false,
+  };
+}
+
+export const withPart = (edits: readonly Edit[], name: string, part: Partial<Edit>): Edit[] =>
+  edits.map((one) => (one.name === name ? { ...one, ...part } : one));
+
+export const withNumber = (edits: readonly Edit[], edit: Edit, k: number, value: number): Edit[] =>
+  withPart(edits, edit.name, {
+    parameters: edit.parameters.map((one, i) => (i === k ? value : one)),
+  });
+
+export const without = (edits: readonly Edit[], name: string): Edit[] =>
+  edits.filter((one) => one.name !== name);
+
+/** The layer's edit number `from` as its number `to`; those of other layers stay where they are. */
+export function moved(edits: readonly Edit[], layer: string, from: number, to: number): Edit[] {
+  const own = [...ofLayer(edits, layer)];
+  const [one] = own.splice(from, 1);
+  if (one === undefined) return [...edits];
+  own.splice(to, 0, one);
+  return edits.map((edit) => (edit.layer === layer ? (own.shift() ?? edit) : edit));
+}
+
+/** A channel that is heard no more, or again: all that are muted of a layer are one bend. */
+export function muted(edits: readonly Edit[], layer: string, channel: number): Edit[] {
+  const ablate = TRANSFORMS.find(({ name }) => name === "ablate");
+  const mute = edits.find((one) => one.layer === layer && one.enabled && isMute(one));
+  if (ablate === undefined) return [...edits];
+  if (mute === undefined) {
+    return [...edits, bend(edits, layer, ablate, [channel], { name: MUTE })];
+  }
+  const others = (mute.channels ?? []).filter((one) => one !== channel);
+  const has = others.length < (mute.channels ?? []).length;
+  if (has && others.length === 0) return without(edits, mute.name);
+  const channels = has ? others : [...others, channel].sort((a, b) => a - b);
+  return withPart(edits, mute.name, { channels });
+}
+
+const isMute = ({ name, transform, channels, mix }: Edit): boolean =>
+  transform === "ablate" && mix === 1 && channels !== null && /^mute(-\d+)?$/.test(name);
+
+/** Whether a value can be edited. */
+export const isBendable = ({ after }: { readonly after: number }): boolean => after !== NOT_HERE;
+
+/** Why a value cannot be edited, as Python says it. */
+export function whyNot(value: {
+  readonly key: string;
+  readonly dtype: string;
+  readonly read: { readonly count: number };
+}): string {
+  const { key, dtype, read } = value;
+  if (dtype !== "float32") {
+    return `${key} holds ${dtype} numbers; only float32 values can be bent.`;
+  }
+  if (read.count === 0) return `${key} has no elements to bend.`;
+  return `${key} is a constant of the network or its state, which can’t be bent.`;
+}

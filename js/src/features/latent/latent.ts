@@ -1,0 +1,111 @@
+// A latent: its code in the place of its layer, for the engine alone. It is no edit of anybody's, and feeds no input.
+//
+// `latent(state, source)` puts the code of a record there; the result follows other records of the same layer, and takes
+// it away when it is disposed. Reads that come behind `state.source` have the code: edits go to the engine before them.
+import { batch, effect, untracked } from "@preact/signals";
+import { pageStore } from "../../engine/store.ts";
+import type { Edit } from "../../plan/edits.ts";
+import type { PlanHeader } from "../../plan/schema.ts";
+import type { ViewerState } from "../../state.ts";
+import type { Source } from "../sources/records.ts";
+import { OFF } from "../sources/state.ts";
+
+export interface RunningLatent {
+  follow(source: Source): void;
+  start(): void;
+  stop(): void;
+  dispose(): void;
+}
+
+let made = 0;
+
+/** The code as the layer's value of all examples; undefined where it doesn't fit. */
+export function valueOfCode(
+  plan: PlanHeader,
+  { input, code }: Pick<Source, "code" | "input">,
+): Float32Array | undefined {
+  const value = plan.values.find(({ key }) => key === input);
+  const count = value?.nchw.reduce((all, side) => all * side, 1) ?? 0;
+  if (count === 0 || code.length === 0 || count % code.length !== 0) return undefined;
+  const examples = count / code.length;
+  if (examples !== 1 && examples !== value?.nchw[0]) return undefined;
+  return Float32Array.from({ length: count }, (_, k) => code[k % code.length] ?? 0);
+}
+
+/** The edit that puts an array of this name in a layer's place, with what leads there skipped. */
+export const latentEdit = (layer: string, array: string): Edit => ({
+  layer,
+  name: "latent",
+  transform: "inject",
+  parameters: [],
+  channels: null,
+  mix: 1,
+  enabled: true,
+  source: "",
+  names: [],
+  array,
+  frozen: false,
+  skips: true,
+});
+
+export function latent(state: ViewerState, first: Source): RunningLatent {
+  const store = pageStore();
+  let held = "";
+  let source = first;
+  let put = "";
+  let of: PlanHeader | null = null;
+
+  const bring = (code: readonly number[]): void => {
+    const plan = state.plan.peek();
+    if (plan === null) return;
+    const name = `${source.input} ${code.join()}`;
+    if (name === put && plan === of) {
+      state.fed.value = source;
+      return;
+    }
+    const value = valueOfCode(plan, { ...source, code });
+    if (value === undefined) {
+      const detail = `${source.input} takes no code of ${code.length} numbers`;
+      state.sourceStatus.value = { ...OFF, phase: "failed", failure: "damaged", detail };
+      return;
+    }
+    const before = held;
+    put = name;
+    of = plan;
+    // A name with a space is of this page alone: the store forgets it when nobody holds it any more.
+    held = `latent ${made++}`;
+    store.put(held, new Uint8Array(value.buffer as ArrayBuffer), 1);
+    batch(() => {
+      state.latent.value = [latentEdit(source.input, held)];
+      state.sourceStatus.value = { ...OFF, phase: "still" };
+      state.fed.value = source;
+    });
+    if (before !== "") store.release(before);
+  };
+  state.code.value = null;
+  const stop = effect(() => {
+    const code = state.code.value ?? source.code;
+    state.plan.value;
+    untracked(() => bring(code));
+  });
+  return {
+    follow(next) {
+      const moved = next.input !== source.input || `${next.code}` !== `${source.code}`;
+      source = next;
+      // Somebody else has moved it, or it was told what is here already.
+      if (moved && `${next.code}` !== `${state.code.peek()}`) state.code.value = null;
+      bring(state.code.peek() ?? next.code);
+    },
+    start: () => undefined,
+    stop: () => undefined,
+    dispose() {
+      stop();
+      batch(() => {
+        state.code.value = null;
+        state.latent.value = [];
+      });
+      if (held !== "") store.release(held);
+      held = "";
+    },
+  };
+}

@@ -1,0 +1,154 @@
+// What the decoder makes of the code, live; around a circle by itself, and the way back to the data.
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { plural } from "../../../format.ts";
+import { displayOf } from "../../../network/display.ts";
+import type { Network } from "../../../network/network.ts";
+import type { Value } from "../../../plan/schema.ts";
+import { useViews } from "../../../views/context.ts";
+import { ImageRange } from "../../../views/image_range.tsx";
+import { isSkipped } from "../../../views/measures.ts";
+import { Picture } from "../../../views/picture.tsx";
+import { sourceOf } from "../../sources/page_sources.ts";
+import type { Source } from "../../sources/records.ts";
+import { type Codes, nearWords } from "./codes.ts";
+import { codeOn, type Plane, type Point } from "./plane.ts";
+
+const SIDE = 132;
+const TURN_MS = 8000;
+/** Of the plane's half side: an orbit's radius where the ring stands in the middle. */
+const RADIUS = 0.4;
+const STEPS = 24;
+/** Items a second of a data set that is played, as Python's Images has it where nobody says. */
+const RATE = 2;
+/** What ends an orbit, on the pad, the grid or a slider. */
+const GRABS = ["pointerdown", "keydown"] as const;
+
+export function Decoded(props: {
+  network: Network;
+  source: Source;
+  output: Value | undefined;
+  codes: Codes | null;
+  now: readonly number[];
+  plane: Plane;
+  point: Point;
+  move: (code: readonly number[]) => void;
+}) {
+  const { network, source, output, codes, now, plane, point, move } = props;
+  const { state } = useViews();
+  const [orbits, setOrbits] = useState(false);
+  useOrbit(orbits, plane, point, move, () => setOrbits(false));
+  /** Whoever wants little to move goes around step by step. */
+  const orbit = (): void => {
+    if (!orbits && isStill()) move(codeOn(plane, around(plane, point)(1 / STEPS)));
+    else setOrbits(!orbits);
+  };
+  const session = state.session.value;
+  state.run.value; // after which it is known what was skipped
+  const skipped = network.layers.filter(({ name }) => isSkipped(session, name));
+  const near = nearWords(codes, now);
+  return (
+    <div class="nbg-latent-decoded">
+      {output !== undefined && <Picture value={output} width={SIDE} height={SIDE} tile={28} top />}
+      <p>
+        <strong>Decoded</strong>
+        {near !== "" && <span class="nbg-second"> {near}</span>}
+      </p>
+      {output !== undefined && displayOf(output).image && (
+        <p class="nbg-second">
+          <ImageRange value={output} />
+        </p>
+      )}
+      {skipped.length > 0 && (
+        <p class="nbg-second" title={skipped.map(({ name }) => name).join(", ")}>
+          {plural(skipped.length, "layer")} before {source.input}{" "}
+          {skipped.length === 1 ? "is" : "are"} skipped
+        </p>
+      )}
+      <button type="button" class="nbg-button" aria-pressed={orbits} onClick={orbit}>
+        {orbits ? "Stop" : "Orbit"}
+      </button>
+      <button type="button" class="nbg-button" onClick={() => back(state)}>
+        Back to data
+      </button>
+    </div>
+  );
+}
+
+/** To the latent's data as a data set, at the item where it was if it was one before; else to the input as it was. */
+function back({ source, given, plan }: ReturnType<typeof useViews>["state"]): void {
+  const now = source.peek();
+  const input = plan
+    .peek()
+    ?.inputs.find(
+      ({ layer, dtype, shape }) => layer < 0 && dtype === "float32" && shape.length === 4,
+    );
+  if (now === null || now.items === "" || input === undefined) {
+    source.value = null;
+    return;
+  }
+  const { items, count, block, dtype } = now;
+  const before = given.peek().find(({ data }) => data === items);
+  const named = (part: "labels" | "classes") => (now[part] === "" ? "" : `${items}.${part}`);
+  const [labels, classes] = [named("labels"), named("classes")];
+  const of = { data: items, count, block, dtype, labels, classes };
+  source.value = before
+    ? { ...before, playing: false, owner: "" }
+    : sourceOf("images", input.key, { ...of, rate: RATE });
+}
+
+const isStill = (): boolean => matchMedia("(prefers-reduced-motion: reduce)").matches;
+
+/** The circle through a point around the middle of the plane, from there on: by shares of a turn. */
+function around({ across, up }: Plane, from: Point): (share: number) => Point {
+  const middle: Point = [(across.low + across.high) / 2, (up.low + up.high) / 2];
+  const half: Point = [(across.high - across.low) / 2, (up.high - up.low) / 2];
+  const [x, y] = [(from[0] - middle[0]) / half[0], (from[1] - middle[1]) / half[1]];
+  const far = Math.hypot(x, y);
+  const radius = far > 0.05 ? Math.min(1, far) : RADIUS;
+  const first = Math.atan2(y, x);
+  return (share) => {
+    const angle = first + 2 * Math.PI * share;
+    return [
+      middle[0] + radius * half[0] * Math.cos(angle),
+      middle[1] + radius * half[1] * Math.sin(angle),
+    ];
+  };
+}
+
+/** Moves the code around until it is moved by somebody else. */
+function useOrbit(
+  on: boolean,
+  plane: Plane,
+  point: Point,
+  move: (code: readonly number[]) => void,
+  stop: () => void,
+): void {
+  const { root } = useViews();
+  const now = useRef({ plane, point, move, stop });
+  now.current = { plane, point, move, stop };
+  // biome-ignore lint/correctness/useExhaustiveDependencies: another plane by its name is another circle
+  useLayoutEffect(() => {
+    if (!on) return;
+    const place = around(now.current.plane, now.current.point);
+    const begun = performance.now();
+    let frame = 0;
+    const turn = (at: number): void => {
+      now.current.move(codeOn(now.current.plane, place(Math.max(0, at - begun) / TURN_MS)));
+      frame = requestAnimationFrame(turn);
+    };
+    frame = requestAnimationFrame(turn);
+    const motion = matchMedia("(prefers-reduced-motion: reduce)");
+    const end = (): void => now.current.stop();
+    const grab = ({ target }: Event): void => {
+      const taken = target instanceof Element && target.closest(".nbg-latent-moves") !== null;
+      if (taken) end();
+    };
+    motion.addEventListener("change", end);
+    for (const name of GRABS) root.addEventListener(name, grab, true);
+    return () => {
+      cancelAnimationFrame(frame);
+      motion.removeEventListener("change", end);
+      for (const name of GRABS) root.removeEventListener(name, grab, true);
+    };
+  }, [on, plane.name, root]);
+}

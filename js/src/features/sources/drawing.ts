@@ -1,0 +1,171 @@
+// What is drawn: strokes on a canvas of the input's size times a whole number, averaged into the input as one draws.
+import { computed, signal } from "@preact/signals";
+import { sidesOf } from "../../webgl/fit.ts";
+import { asInput, countOf, type Open } from "./input_slot.ts";
+
+interface Point {
+  readonly x: number;
+  readonly y: number;
+  readonly pressure: number;
+}
+interface Stroke {
+  readonly width: number;
+  readonly color: string;
+  readonly points: Point[];
+  /** All before it is gone. */
+  readonly clears: boolean;
+}
+
+/** Canvas pixels of the longer side, about; a pixel of the input has at most so many a side. */
+const SIDE = 280;
+const MOST_TIMES = 16;
+/** Pixels of the input: MNIST's strokes. */
+const WIDTH = 2;
+/** Around a grey stroke a rim of this grey, so wide in pixels of the input, makes its edges soft. */
+const RIM = { color: "#595959", width: 1.2 };
+/** The pressure of a mouse, which draws at the brush's own width. */
+const EVEN = 0.5;
+
+/** Each square of `times` by `times` pixels of a canvas as one number from 0 to 1, channel after channel. */
+export function averaged(pixels: ImageData, times: number, channels: number): Float32Array {
+  const [width, height] = [pixels.width / times, pixels.height / times];
+  const found = new Float32Array(channels * width * height);
+  const size = width * height;
+  const all = times * times * 255;
+  for (let c = 0; c < channels; c++) {
+    for (let at = 0; at < size; at++) {
+      const [left, top] = [(at % width) * times, Math.floor(at / width) * times];
+      let sum = 0;
+      for (let y = top; y < top + times; y++) {
+        const row = 4 * (y * pixels.width + left) + c;
+        for (let x = 0; x < times; x++) sum += pixels.data[row + 4 * x] ?? 0;
+      }
+      found[c * size + at] = sum / all;
+    }
+  }
+  return found;
+}
+
+export const drawing: Open = (place) => {
+  const { input } = place;
+  const [channels, height, width] = sidesOf(input);
+  const times = Math.min(MOST_TIMES, Math.max(1, Math.floor(SIDE / Math.max(height, width))));
+  const canvas = document.createElement("canvas");
+  canvas.width = width * times;
+  canvas.height = height * times;
+  const context = canvas.getContext("2d", { willReadFrequently: true });
+  if (context === null || countOf(input) === 0) {
+    place.fail("damaged", "this browser gives no canvas to draw on");
+    return {
+      follow: () => undefined,
+      start: () => undefined,
+      stop: () => undefined,
+      dispose: () => undefined,
+    };
+  }
+  const isGrey = channels === 1;
+  const [paper, ink] = isGrey ? ["#000000", "#ffffff"] : ["#ffffff", "#1a1a1a"];
+  const strokes = signal<readonly Stroke[]>([]);
+  const pen = { width: signal(WIDTH), erases: signal(false), color: signal(ink) };
+  let drawn: Stroke | undefined;
+  let busy = false;
+  let again = false;
+
+  const wipe = (): void => {
+    context.globalCompositeOperation = "source-over";
+    context.fillStyle = paper;
+    context.fillRect(0, 0, canvas.width, canvas.height);
+  };
+  /** A stroke from its point `from` on. */
+  const paint = ({ width, color, points }: Stroke, from: number): void => {
+    context.lineCap = context.lineJoin = "round";
+    const line = (style: string, more: number, soft: boolean): void => {
+      context.globalCompositeOperation = soft ? "lighten" : "source-over";
+      context.strokeStyle = style;
+      for (let k = Math.max(1, from); k <= Math.max(1, points.length - 1); k++) {
+        const before = points[k - 1];
+        const to = points[k] ?? before;
+        if (before === undefined || to === undefined) return;
+        context.lineWidth = (width * ((before.pressure + to.pressure) / 2 / EVEN) + more) * times;
+        context.beginPath();
+        context.moveTo(before.x * times, before.y * times);
+        context.lineTo(to.x * times, to.y * times);
+        context.stroke();
+      }
+    };
+    const soft = isGrey && color !== paper;
+    if (soft) line(RIM.color, RIM.width, true);
+    line(color, 0, soft);
+  };
+  const paintAll = (): void => {
+    wipe();
+    const last = strokes.peek().findLastIndex(({ clears }) => clears);
+    for (const stroke of strokes.peek().slice(last + 1)) paint(stroke, 0);
+  };
+
+  const feed = async (): Promise<void> => {
+    again = true;
+    if (busy) return; // it takes what has come meanwhile
+    busy = true;
+    while (again) {
+      again = false;
+      const pixels = context.getImageData(0, 0, canvas.width, canvas.height);
+      const one = averaged(pixels, times, channels);
+      await place.feed({ data: asInput(one, input) }, place.source, () => drawn !== undefined);
+    }
+    busy = false;
+  };
+  const changed = (): void => {
+    const { page } = place.feeder;
+    if (place.source.owner !== page) place.change({ owner: page });
+    void feed();
+  };
+  const step = (next: readonly Stroke[]): void => {
+    strokes.value = next;
+    paintAll();
+    changed();
+  };
+
+  wipe();
+  place.offer({
+    canvas,
+    drawn: changed,
+    pen: {
+      ...pen,
+      sides: [width, height],
+      strokes: computed(() => strokes.value.length),
+      begin(x, y, pressure) {
+        const { width, erases, color } = pen;
+        drawn = {
+          width: width.peek(),
+          color: erases.peek() ? paper : isGrey ? ink : color.peek(),
+          points: [{ x, y, pressure }],
+          clears: false,
+        };
+        strokes.value = [...strokes.peek(), drawn];
+        paint(drawn, 0);
+        changed();
+      },
+      move(x, y, pressure) {
+        if (drawn === undefined) return;
+        drawn.points.push({ x, y, pressure });
+        paint(drawn, drawn.points.length - 1);
+        changed();
+      },
+      end() {
+        if (drawn === undefined) return;
+        drawn = undefined;
+        place.settle();
+      },
+      undo: () => step(strokes.peek().slice(0, -1)),
+      clear: () => step([...strokes.peek(), { width: 0, color: paper, points: [], clears: true }]),
+    },
+  });
+
+  return {
+    follow: () => undefined,
+    start: () => undefined,
+    stop: () => undefined,
+    dispose: () => undefined,
+  };
+};

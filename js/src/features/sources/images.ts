@@ -1,0 +1,170 @@
+// A data set: item after item, in its own order or shuffled, of blocks that come when they are looked at.
+
+import type { Input } from "../../plan/schema.ts";
+import { sidesOf } from "../../webgl/fit.ts";
+import { createBlocks } from "./blocks.ts";
+import { forAll, type Open } from "./input_slot.ts";
+import { type Loop, loop } from "./loop.ts";
+import type { Source } from "./records.ts";
+import { createSearch } from "./search.ts";
+import { neighbour } from "./shuffle.ts";
+
+/** The numbers of an item as the input takes them: of bytes 255 is 1, but for an input of bytes. */
+export function numbersOf(item: Uint8Array | Float32Array, { dtype }: Pick<Input, "dtype">) {
+  if (item instanceof Float32Array) return item;
+  const white = dtype === "uint8" ? 1 : 255;
+  return Float32Array.from(item, (byte) => byte / white);
+}
+
+/**
+ * An item as a picture: grey, or red, green and blue, in front of black where it has an alpha; numbers that aren't from
+ * 0 to 1 between their own ends.
+ */
+export function picturedItem(
+  item: Uint8Array | Float32Array,
+  input: Pick<Input, "shape" | "layout">,
+): ImageData {
+  const [channels, height, width] = sidesOf(input);
+  const size = height * width;
+  const colors = channels >= 3 ? 3 : 1;
+  const last = input.layout === "NHWC";
+  const shown = last ? item : item.subarray(0, colors * size);
+  let [low, high] = item instanceof Float32Array ? [0, 1] : [0, 255];
+  if (item instanceof Float32Array) {
+    const [least, most] = endsOf(shown);
+    if (least < 0 || most > 1) [low, high] = [least, most];
+  }
+  const times = 255 / (high - low || 1);
+  const image = new ImageData(width, height);
+  const white = item instanceof Float32Array ? 1 : 255;
+  for (let at = 0; at < size; at++) {
+    const opaque = channels < 4 ? white : item[last ? at * channels + 3 : 3 * size + at];
+    const alpha = Math.min(1, Math.max(0, (opaque ?? white) / white));
+    for (let k = 0; k < 3; k++) {
+      const color = colors === 3 ? k : 0;
+      const number = shown[last ? at * channels + color : color * size + at] ?? 0;
+      image.data[4 * at + k] = (number - low) * times * alpha;
+    }
+    image.data[4 * at + 3] = 255;
+  }
+  return image;
+}
+
+function endsOf(numbers: Uint8Array | Float32Array): readonly [number, number] {
+  let [low, high] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
+  for (const number of numbers) {
+    if (number < low) low = number;
+    if (number > high) high = number;
+  }
+  return [low, high];
+}
+
+/** The item that is shown after this one, or before it. */
+export function nextItem({ index, count, shuffled, seed }: Source, by: 1 | -1): number {
+  return shuffled ? neighbour(index, by, count, seed) : (index + by + count) % count;
+}
+
+/** Another page, or a reader, has changed the item less than this share of the time between two ago: that one leads. */
+const LEADS = 0.8;
+
+export const images: Open = (place) => {
+  const { input, feeder } = place;
+  const sides = sidesOf(input);
+  const numbers = sides[0] * sides[1] * sides[2];
+  const first = place.source;
+  let running: Loop | undefined;
+  let closed = false;
+  /** The item that is waited for. */
+  let wanted = first.index;
+  let asked = 0;
+  /** Its own step, and when anybody else changed something: it goes on from there. */
+  let stepping = false;
+  let changed = performance.now();
+
+  const blocks = createBlocks(
+    first,
+    numbers,
+    feeder,
+    () => place.offer({}), // the same anew: thumbnails are drawn of what has come
+  );
+  const data = async (index: number): Promise<Float32Array> => {
+    wanted = index;
+    return forAll(numbersOf(await blocks.get(index), input), input);
+  };
+
+  const feed = async (): Promise<void> => {
+    asked += 1;
+    const mine = asked;
+    const { source } = place;
+    try {
+      const found = await data(source.index);
+      if (mine !== asked || closed) return;
+      blocks.look(nextItem(source, 1)); // it may be asked for next
+      await place.feed({ data: found }, source, () => running !== undefined);
+    } catch (error) {
+      if (mine === asked && !closed) place.fail("lost", error);
+    }
+  };
+  const step = (by: 1 | -1): void => {
+    stepping = true;
+    place.change({ index: nextItem(place.source, by) });
+    stepping = false;
+  };
+  const search = createSearch(place, data, () => running === undefined);
+  const look = (seen: readonly number[]): void => {
+    const { source } = place;
+    blocks.only([...seen, wanted, source.index, nextItem(source, 1)]);
+  };
+  const pictured = (index: number): ImageData | undefined => {
+    const item = blocks.look(index);
+    return item && picturedItem(item, input);
+  };
+  place.offer({ step, look, item: pictured });
+
+  const textsOf = async (name: string): Promise<unknown> =>
+    name === "" ? [] : JSON.parse(new TextDecoder().decode(await feeder.blob(name)));
+  const bringLabels = async (): Promise<void> => {
+    const [labels, classes] = await Promise.all([textsOf(first.labels), textsOf(first.classes)]);
+    if (closed || !Array.isArray(labels) || !Array.isArray(classes)) return;
+    const numbered = labels.map(Number);
+    place.offer({ labels: numbered, classes: classes.map(String), search: search.of(numbered) });
+  };
+  // Without them it is a data set all the same.
+  bringLabels().catch((error: unknown) => {
+    if (!closed) console.warn(`nbglcnn: no labels: ${error}`);
+  });
+  void feed();
+
+  return {
+    follow() {
+      if (stepping && running !== undefined) return; // who steps feeds
+      changed = performance.now();
+      search.stop();
+      void feed();
+    },
+    start() {
+      changed = performance.now();
+      search.stop();
+      running = loop(
+        () => place.source.rate,
+        () => Promise.resolve(),
+        async () => {
+          const { rate } = place.source;
+          if (rate > 0 && performance.now() - changed < (LEADS * 1000) / rate) return;
+          step(1);
+          await feed();
+        },
+      );
+    },
+    stop() {
+      void running?.stop();
+      running = undefined;
+    },
+    dispose() {
+      closed = true;
+      search.stop();
+      blocks.dispose();
+      for (const name of [first.labels, first.classes]) if (name !== "") feeder.drop(name);
+    },
+  };
+};

@@ -1,0 +1,60 @@
+// A picture that was chosen, dropped or pasted: decoded by the browser, and fed once.
+
+import type { Open } from "./input_slot.ts";
+import { files, sourceOf } from "./page_sources.ts";
+import { decodePicture } from "./picture_decoder.ts";
+
+export const picture: Open = (place) => {
+  let shown: ImageBitmap | undefined;
+  let asked = 0;
+  let closed = false;
+
+  const feed = async (): Promise<void> => {
+    if (shown === undefined) return;
+    const { source } = place;
+    await place.feed({ picture: shown, mirrored: source.mirrored }, source, () => false);
+  };
+  const show = async (file: Blob): Promise<void> => {
+    asked += 1;
+    const mine = asked;
+    try {
+      const found = await decodePicture(file);
+      if (mine !== asked || closed) {
+        found.close();
+        return;
+      }
+      const before = shown;
+      shown = found;
+      place.offer({ picture: found });
+      await feed();
+      before?.close();
+    } catch (error) {
+      if (mine !== asked) return;
+      // The one before goes on being the input, under another name than this file's.
+      place.offer({ picture: null });
+      place.fail("damaged", error);
+    }
+  };
+  const take = (file: Blob, title: string): void => {
+    const { kind, input, mirrored } = place.source;
+    const next = sourceOf(kind, input, { owner: place.feeder.page, mirrored, title });
+    files.set(next, file);
+    place.state.source.value = next;
+  };
+  place.offer({ take });
+  const first = files.get(place.source);
+  if (first !== undefined) void show(first);
+
+  return {
+    follow(source) {
+      const file = files.get(source);
+      if (file !== undefined) void show(file);
+      else void feed();
+    },
+    start: () => undefined,
+    stop: () => undefined,
+    dispose() {
+      closed = true; // the engine keeps the picture as long as it is fed
+    },
+  };
+};

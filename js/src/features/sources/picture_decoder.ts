@@ -1,0 +1,109 @@
+// Picture files as Python's picture_decoding.py reads them: turned as their EXIF data say, in sRGB by their ICC profile.
+import { markStraight } from "../../webgl/straight_alpha.ts";
+
+type Bytes = Uint8Array<ArrayBuffer>;
+
+const PNG = [0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a];
+/** Browsers convert by these chunks where there is no profile, each in its own way; Pillow doesn't know them. */
+const GAMMA = ["gAMA", "cHRM", "cICP", "mDCV", "cLLI"];
+/** The EXIF tag of how the camera was held. */
+const ORIENTATION = 0x0112;
+
+/**
+ * The bitmap of a file, its first picture; its colours are not multiplied by alpha. Rejects where the browser cannot
+ * read it.
+ */
+export async function decodePicture(file: Blob): Promise<ImageBitmap> {
+  const bytes = new Uint8Array(await file.arrayBuffer());
+  const { type } = file;
+  const text = (at: number): string => String.fromCharCode(...bytes.subarray(at, at + 4));
+  if (PNG.every((byte, k) => bytes[k] === byte)) return bitmapOf([...withoutGamma(bytes)], type);
+  if (text(0) !== "RIFF" || text(8) !== "WEBP") return bitmapOf([bytes], type);
+  const orientation = takeOrientation(bytes);
+  const found = await bitmapOf([bytes], type);
+  return orientation > 1 && orientation <= 8 ? turned(found, orientation) : found;
+}
+
+async function bitmapOf(parts: Bytes[], type: string): Promise<ImageBitmap> {
+  const found = await createImageBitmap(new Blob(parts, { type }), {
+    imageOrientation: "from-image",
+    premultiplyAlpha: "none",
+    colorSpaceConversion: "default",
+  });
+  markStraight(found);
+  return found;
+}
+
+/** The parts of a PNG file but for the chunks about its gamma. */
+function* withoutGamma(bytes: Bytes): Generator<Bytes> {
+  const view = new DataView(bytes.buffer);
+  let from = 0;
+  for (let at = PNG.length; at + 12 <= bytes.length; ) {
+    const end = at + 12 + view.getUint32(at);
+    const name = String.fromCharCode(...bytes.subarray(at + 4, at + 8));
+    if (name === "IDAT") break; // they stand before it
+    if (GAMMA.includes(name)) {
+      yield bytes.subarray(from, at);
+      from = end;
+    }
+    at = end;
+  }
+  yield bytes.subarray(from);
+}
+
+/** How the camera of a WebP file was held; some browsers turn it and others don't, so that the chunk is hidden from them. */
+function takeOrientation(bytes: Bytes): number {
+  const view = new DataView(bytes.buffer);
+  for (let at = 12; at + 8 <= bytes.length; ) {
+    const size = view.getUint32(at + 4, true);
+    if (view.getUint32(at) === 0x45584946) {
+      view.setUint32(at, 0x4a554e4b); // "EXIF" becomes "JUNK"
+      return orientationIn(bytes.subarray(at + 8, at + 8 + size));
+    }
+    at += 8 + size + (size % 2);
+  }
+  return 1;
+}
+
+/** Of EXIF data, which are a TIFF file's; 1 where they don't say it. */
+function orientationIn(exif: Bytes): number {
+  const start = exif[0] === 0x45 ? 6 : 0; // some writers put "Exif\0\0" in front
+  const view = new DataView(exif.buffer, exif.byteOffset + start, exif.byteLength - start);
+  try {
+    const little = view.getUint16(0) === 0x4949;
+    const first = view.getUint32(4, little);
+    const count = view.getUint16(first, little);
+    for (let k = 0; k < count; k++) {
+      const at = first + 2 + 12 * k;
+      if (view.getUint16(at, little) === ORIENTATION) return view.getUint16(at + 8, little);
+    }
+  } catch {
+    // Data that end too early say nothing.
+  }
+  return 1;
+}
+
+/** A picture as it was seen, of one that lies as `orientation` says, 2 to 8. */
+async function turned(picture: ImageBitmap, orientation: number): Promise<ImageBitmap> {
+  const { width: w, height: h } = picture;
+  const canvas = new OffscreenCanvas(orientation > 4 ? h : w, orientation > 4 ? w : h);
+  const context = canvas.getContext("2d", { willReadFrequently: true });
+  if (context === null) throw new Error("this browser gives no canvas to turn the picture on");
+  const ways: Readonly<Record<number, readonly [number, number, number, number, number, number]>> =
+    {
+      2: [-1, 0, 0, 1, w, 0],
+      3: [-1, 0, 0, -1, w, h],
+      4: [1, 0, 0, -1, 0, h],
+      5: [0, 1, 1, 0, 0, 0],
+      6: [0, 1, -1, 0, h, 0],
+      7: [0, -1, -1, 0, h, w],
+      8: [0, -1, 1, 0, 0, w],
+    };
+  context.setTransform(...(ways[orientation] ?? [1, 0, 0, 1, 0, 0]));
+  context.imageSmoothingEnabled = false;
+  context.drawImage(picture, 0, 0);
+  picture.close();
+  const found = await createImageBitmap(canvas, { premultiplyAlpha: "none" });
+  markStraight(found);
+  return found;
+}

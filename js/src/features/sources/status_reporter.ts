@@ -1,0 +1,65 @@
+// How a source goes, for the status and for Python: not each picture, and always the last one.
+import { batch } from "@preact/signals";
+import type { ViewerState } from "../../state.ts";
+import type { Feeder } from "./state.ts";
+import { OFF } from "./state.ts";
+
+/** Python is told so often at most, and readers of the rate. */
+const TELL_MS = 100;
+const SAY_MS = 500;
+const WINDOW_MS = 1000;
+
+export function createTelling({ sourceStatus }: ViewerState, feeder: Feeder) {
+  let times: number[] = [];
+  let told = Number.NEGATIVE_INFINITY;
+  let said = Number.NEGATIVE_INFINITY;
+  /** Python has not heard that the last picture is the last. */
+  let open = false;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+
+  const tell = (still: boolean): void => {
+    clearTimeout(timer);
+    open = !still;
+    told = performance.now();
+    feeder.tell(still, still ? 0 : times.length);
+  };
+  const say = (phase: "live" | "still"): void => {
+    said = performance.now();
+    const rate = phase === "live" ? times.length : 0;
+    const now = sourceStatus.peek();
+    if (now.phase === phase && now.rate === rate) return;
+    sourceStatus.value = { ...OFF, phase, rate };
+  };
+
+  return {
+    /** A picture went in. */
+    fed(follows: boolean): void {
+      const now = performance.now();
+      times = [...times.filter((at) => now - at < WINDOW_MS), now];
+      batch(() => {
+        if (follows) {
+          open = true;
+          if (now - told >= TELL_MS) tell(false);
+          if (sourceStatus.peek().phase !== "live" || now - said >= SAY_MS) say("live");
+          return;
+        }
+        say("still");
+        // The last of many strokes or steps, not each of them.
+        open = true;
+        clearTimeout(timer);
+        timer = setTimeout(() => tell(true), Math.max(0, told + TELL_MS - now));
+      });
+    },
+    /** Nothing follows the last one. */
+    settle(): void {
+      if (!open) return;
+      say("still");
+      tell(true);
+    },
+    dispose(): void {
+      clearTimeout(timer);
+    },
+  };
+}
+
+export type Telling = ReturnType<typeof createTelling>;

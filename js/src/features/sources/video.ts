@@ -1,0 +1,142 @@
+// A film: bytes from Python or a file that was chosen here, muted, frame after frame.
+
+import type { Open } from "./input_slot.ts";
+import { framesOf, type Loop, loop } from "./loop.ts";
+import { files, sourceOf } from "./page_sources.ts";
+import { seenOf } from "./preview.ts";
+
+export const video: Open = (place) => {
+  const film = document.createElement("video");
+  film.muted = true;
+  film.loop = true;
+  film.playsInline = true;
+  const seen = seenOf(film, place.state.capabilities.peek()?.software ?? false);
+  const frames = framesOf(film);
+  let running: Loop | undefined;
+  let address = "";
+  let closed = false;
+  let wanted = false;
+
+  const feed = async (): Promise<void> => {
+    frames.take();
+    seen.take();
+    const { source } = place;
+    await place.feed(
+      { picture: seen.element, mirrored: source.mirrored },
+      source,
+      () => running !== undefined,
+    );
+  };
+  const forget = (): void => {
+    film.removeAttribute("src");
+    film.load();
+    URL.revokeObjectURL(address);
+    address = "";
+  };
+  const show = (bytes: Blob): void => {
+    forget();
+    address = URL.createObjectURL(bytes);
+    film.src = address;
+  };
+  film.addEventListener("error", () => {
+    if (address !== "" && !closed) place.fail("damaged", film.error?.message || "no frame of it");
+  });
+  // Recordings often don't say how long they are: browsers know it at the end.
+  let measuring = false;
+  let ready = false;
+  film.addEventListener("loadedmetadata", () => {
+    ready = false;
+    measuring = film.duration === Number.POSITIVE_INFINITY;
+    if (measuring) film.currentTime = Number.MAX_SAFE_INTEGER;
+  });
+  const begin = (): void => {
+    if (ready || closed) return;
+    ready = true;
+    if (film.videoWidth === 0) {
+      place.fail("damaged", "there is only sound in it");
+      return;
+    }
+    place.offer({ video: film, seen: seen.element });
+    go();
+    if (running === undefined) void feed();
+  };
+  film.addEventListener("loadeddata", () => {
+    if (!measuring) begin();
+  });
+  film.addEventListener("seeked", () => {
+    if (measuring) {
+      measuring = false;
+      film.currentTime = 0;
+    } else if (!ready) begin();
+    else if (running === undefined && !closed) void feed();
+  });
+
+  const go = (): void => {
+    if (!wanted || running !== undefined || !ready || film.videoWidth === 0) return;
+    if (place.source.owner === "") place.change({ owner: place.feeder.page });
+    void film.play().catch(() => undefined); // paused meanwhile
+    running = loop(
+      () => place.source.rate,
+      (signal) => frames.next(signal),
+      feed,
+    );
+  };
+
+  const file = files.get(place.source);
+  if (file !== undefined) show(file);
+  else if (place.source.data !== "") {
+    place.feeder.blob(place.source.data).then(
+      (bytes) => {
+        if (!closed) show(new Blob([bytes]));
+      },
+      (error: unknown) => {
+        if (!closed) place.fail("damaged", error);
+      },
+    );
+  }
+  const start = (): void => place.change({ owner: place.feeder.page, playing: true });
+  const take = (chosen: Blob, title: string): void => {
+    const { input, kind, mirrored } = place.source;
+    const next = sourceOf(kind, input, {
+      owner: place.feeder.page,
+      playing: true,
+      mirrored,
+      title,
+    });
+    files.set(next, chosen);
+    place.state.source.value = next;
+  };
+  const step = (by: number): void => {
+    // Films seldom say how many frames they have in a second.
+    film.currentTime = Math.max(0, film.currentTime + by / 25);
+  };
+  place.offer({ start, take, step });
+
+  return {
+    follow(source) {
+      const chosen = files.get(source);
+      if (chosen !== undefined) show(chosen);
+      else if (running === undefined && ready) void feed();
+    },
+    start() {
+      wanted = true;
+      go();
+    },
+    stop() {
+      wanted = false;
+      const ended = running?.stop();
+      running = undefined;
+      film.pause();
+      // The one that is seen, once the one before has run.
+      void ended?.then(() => {
+        if (running === undefined && ready && !closed) return feed();
+      });
+    },
+    dispose() {
+      closed = true;
+      frames.stop();
+      forget();
+      place.feeder.drop(place.source.data);
+    },
+  };
+};

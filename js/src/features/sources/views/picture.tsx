@@ -1,0 +1,94 @@
+// A picture: chosen, dropped or pasted; it is shown as it is.
+import { useLayoutEffect, useRef } from "preact/hooks";
+import { shapeText } from "../../../format.ts";
+import type { Input } from "../../../plan/schema.ts";
+import { useViews } from "../../../views/context.ts";
+import { sidesOf } from "../../../webgl/fit.ts";
+import { takeFile } from "./choose.ts";
+import type { PartProps } from "./drawer.tsx";
+import { PictureIcon } from "./icons.tsx";
+
+/** CSS pixels of the picture as it is, on its longer side. */
+const SIDE = 200;
+
+export function PicturePart({ input, source }: PartProps) {
+  const { state } = useViews();
+  const picture = source === null ? null : (state.controls.value?.picture ?? null);
+  if (source !== null && state.sourceStatus.value.phase === "elsewhere") return null;
+  return (
+    <div class="nbg-film">
+      {picture !== null && <AsItIs picture={picture} title={source?.title ?? ""} />}
+      <FilePart input={input} what="picture" accept="image/*" />
+    </div>
+  );
+}
+
+function AsItIs({ picture, title }: { picture: ImageBitmap; title: string }) {
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const { width, height } = picture;
+  const scale = Math.min(1, SIDE / Math.max(width, height));
+  const [across, down] = [Math.max(1, width * scale), Math.max(1, height * scale)];
+  useLayoutEffect(() => {
+    const context = canvas.current?.getContext("2d");
+    context?.drawImage(picture, 0, 0, context.canvas.width, context.canvas.height);
+  }, [picture]);
+  return (
+    <figure class="nbg-source-figure">
+      <canvas
+        ref={canvas}
+        class="nbg-smooth"
+        role="img"
+        aria-label={`${title === "" ? "The picture" : title} as it is`}
+        width={Math.round(across * devicePixelRatio)}
+        height={Math.round(down * devicePixelRatio)}
+        style={{ width: `${across}px`, height: `${down}px` }}
+      />
+      <figcaption class="nbg-second">
+        {title !== "" && `${title}, `}
+        {width}×{height}
+      </figcaption>
+    </figure>
+  );
+}
+
+/** "as 1×28×28": what a picture is made of it. */
+const FITS: Readonly<Record<Input["fit"], string>> = {
+  "": "",
+  crop: "Its middle is cut out and made",
+  letterbox: "It is set between black bars and made",
+  stretch: "It is stretched to",
+};
+
+/** Where a file is dropped, or chosen. */
+export function FilePart(props: { input: Input; what: "picture" | "film"; accept: string }) {
+  const { input, what, accept } = props;
+  const { state } = useViews();
+  const file = useRef<HTMLInputElement>(null);
+  return (
+    <div class="nbg-drop">
+      <div class="nbg-empty-picture" aria-hidden="true">
+        <PictureIcon />
+      </div>
+      <div class="nbg-source-words">
+        <strong>Drop a {what}</strong>
+        <p class="nbg-second">
+          or paste it. {FITS[input.fit]} {shapeText(sidesOf(input))}, as the model needs.
+        </p>
+        <input
+          ref={file}
+          type="file"
+          hidden
+          accept={accept}
+          onChange={(event) => {
+            const chosen = event.currentTarget.files?.[0];
+            if (chosen !== undefined) takeFile(state, input, chosen);
+            event.currentTarget.value = ""; // the same again is news, too
+          }}
+        />
+        <button type="button" class="nbg-button" onClick={() => file.current?.click()}>
+          Choose a file
+        </button>
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,101 @@
+// In the bar's left: the source goes on or is paused. Every view has it, so it also says whether that one is seen.
+import { useLayoutEffect } from "preact/hooks";
+import type { ViewerState } from "../../../state.ts";
+import { useViews, type Views } from "../../../views/context.ts";
+import { canPlay } from "../page_sources.ts";
+import { inputOf, takeFile } from "./choose.ts";
+import { PauseIcon, PlayIcon } from "./icons.tsx";
+
+/** Lets the source go on, or pauses it; whether there is one that can. */
+export function togglePlaying({ source, controls, sourceStatus }: ViewerState): boolean {
+  const now = source.peek();
+  if (now === null || !canPlay(now) || sourceStatus.peek().phase === "elsewhere") return false;
+  const off = ["waiting", "failed"].includes(sourceStatus.peek().phase);
+  if (off && !(now.playing && now.kind === "images")) controls.peek()?.start();
+  else source.value = { ...now, playing: !now.playing };
+  return true;
+}
+
+/** What the space bar is for by itself. */
+const TAKES_SPACE = "button, input, select, textarea, summary, a, video, [role=option], [role=tab]";
+
+/** The picture after this one, or before it. */
+const STEPS: Readonly<Record<string, 1 | -1>> = { ".": 1, "]": 1, "[": -1 };
+
+function listen(views: Views): () => void {
+  const { root, state } = views;
+  const onKey = (event: KeyboardEvent): void => {
+    const { target, key } = event;
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (key === " ") {
+      const own = target instanceof Element && target.closest(TAKES_SPACE) !== null;
+      if (!own && !event.defaultPrevented && togglePlaying(state)) event.preventDefault();
+      return;
+    }
+    const by = STEPS[key];
+    const types = target instanceof Element && target.closest("input, select, textarea") !== null;
+    if (by !== undefined && !types) state.controls.peek()?.step(by);
+  };
+  const onPaste = (event: ClipboardEvent): void => {
+    const { target } = event;
+    if (target instanceof Element && target.closest("input, textarea") !== null) return;
+    const file = event.clipboardData?.files[0];
+    const input = inputOf(state, "");
+    if (file === undefined || input === undefined || input.fit === "") return;
+    if (!/^(image|video)\//.test(file.type)) return;
+    event.preventDefault();
+    takeFile(state, input, file);
+  };
+  root.addEventListener("keydown", onKey);
+  root.addEventListener("paste", onPaste);
+  return () => {
+    root.removeEventListener("keydown", onKey);
+    root.removeEventListener("paste", onPaste);
+  };
+}
+
+/** Notes in `seen` whether this view is on screen. */
+function watchSeen({ root, state }: Views): () => void {
+  const set = (change: (seen: Map<object, boolean>) => void): void => {
+    const seen = new Map(state.seen.peek());
+    change(seen);
+    state.seen.value = seen;
+  };
+  // Until it is known: what was opened is looked at.
+  set((seen) => seen.set(root, true));
+  const observer = new IntersectionObserver((changes) => {
+    const is = changes.at(-1)?.isIntersecting ?? false;
+    if (state.seen.peek().get(root) !== is) set((seen) => seen.set(root, is));
+  });
+  observer.observe(root);
+  return () => {
+    observer.disconnect();
+    set((seen) => seen.delete(root));
+  };
+}
+
+export function Playing() {
+  const views = useViews();
+  const { state } = views;
+  useLayoutEffect(() => {
+    const stops = [watchSeen(views), listen(views)];
+    return () => {
+      for (const stop of stops) stop();
+    };
+  }, [views]);
+  const source = state.source.value;
+  const { phase } = state.sourceStatus.value;
+  if (source === null || !canPlay(source) || phase === "elsewhere") return null;
+  const on = source.playing && (phase === "live" || phase === "still" || phase === "asking");
+  return (
+    <button
+      type="button"
+      class="nbg-button nbg-square nbg-playing"
+      aria-label={on ? "Pause the source" : "Let the source go on"}
+      title={on ? "Pause (Space)" : "Play (Space)"}
+      onClick={() => togglePlaying(state)}
+    >
+      {on ? <PauseIcon /> : <PlayIcon />}
+    </button>
+  );
+}

@@ -1,0 +1,183 @@
+// The camera: asked for after a click only, let go of when nobody looks, its frames as they come.
+
+import type { Open } from "./input_slot.ts";
+import { framesOf, type Loop, loop } from "./loop.ts";
+import { isStill } from "./page_sources.ts";
+import { seenOf } from "./preview.ts";
+import type { SourceFailure } from "./state.ts";
+
+/** What a browser calls each failure. */
+const FAILURES: Readonly<Record<string, SourceFailure>> = {
+  NotFoundError: "none",
+  DevicesNotFoundError: "none",
+  OverconstrainedError: "none",
+  NotAllowedError: "denied",
+  PermissionDeniedError: "denied",
+  SecurityError: "denied",
+  NotReadableError: "taken",
+  TrackStartError: "taken",
+  AbortError: "taken",
+};
+
+/** Why the browser gives no camera. */
+function failureOf(error: unknown): SourceFailure {
+  const { name, message } = error instanceof Error ? error : new Error(String(error));
+  const failure = FAILURES[name] ?? "taken";
+  return failure === "denied" && (isForbidden() || /policy/i.test(message)) ? "framed" : failure;
+}
+
+/** Whether the page around this frame keeps the camera to itself; browsers that don't say it say it in the error. */
+function isForbidden(): boolean {
+  const { featurePolicy } = document as {
+    featurePolicy?: { allowsFeature(name: string): boolean };
+  };
+  return window !== window.top && featurePolicy?.allowsFeature("camera") === false;
+}
+
+/** Resolves when there is a frame to take. */
+async function shown(video: HTMLVideoElement): Promise<void> {
+  await video.play().catch(() => undefined); // paused meanwhile
+  if (video.readyState >= HTMLMediaElement.HAVE_CURRENT_DATA) return;
+  await new Promise((resolve) => video.addEventListener("loadeddata", resolve, { once: true }));
+}
+
+export const webcam: Open = (place) => {
+  const video = document.createElement("video");
+  video.muted = true;
+  video.playsInline = true;
+  const seen = seenOf(video, place.state.capabilities.peek()?.software ?? false);
+  let stream: MediaStream | undefined;
+  let frames: ReturnType<typeof framesOf> | undefined;
+  let running: Loop | undefined;
+  let facing = "";
+  /** The request that counts; an older one's stream is let go of. */
+  let asked = 0;
+  let failed = false;
+  let closed = false;
+
+  const feed = (): Promise<void> => {
+    frames?.take();
+    seen.take();
+    const { source } = place;
+    return place.feed(
+      { picture: seen.element, mirrored: source.mirrored },
+      source,
+      () => running !== undefined,
+    );
+  };
+
+  const shut = (): void => {
+    if (stream !== undefined) place.offer({ video: null, seen: null });
+    asked += 1;
+    frames?.stop();
+    frames = undefined;
+    for (const track of stream?.getTracks() ?? []) {
+      track.onended = null;
+      track.stop();
+    }
+    stream = undefined;
+    video.srcObject = null;
+    facing = "";
+  };
+
+  const open = async (): Promise<void> => {
+    shut();
+    const mine = asked;
+    failed = false;
+    facing = place.source.faces;
+    const fail = (failure: SourceFailure, detail: unknown): void => {
+      failed = true;
+      void running?.stop();
+      running = undefined;
+      shut();
+      place.fail(failure, detail);
+    };
+    if (!window.isSecureContext || navigator.mediaDevices === undefined) {
+      fail("insecure", `This page is at ${location.origin}.`);
+      return;
+    }
+    place.say("asking");
+    try {
+      const found = await navigator.mediaDevices.getUserMedia({
+        video: { facingMode: facing },
+        audio: false,
+      });
+      if (mine !== asked) {
+        for (const track of found.getTracks()) track.stop();
+        return;
+      }
+      stream = found;
+      const [track] = found.getVideoTracks();
+      if (track !== undefined) track.onended = () => fail("lost", "The camera’s stream has ended.");
+      video.srcObject = found;
+      frames = framesOf(video);
+      place.offer({ video, seen: seen.element });
+      await shown(video);
+      if (mine !== asked) return;
+      go();
+      if (running !== undefined) return;
+      video.pause(); // it begins so
+      await feed();
+    } catch (error) {
+      if (mine === asked) fail(failureOf(error), error);
+    }
+  };
+
+  let wanted = false;
+  const go = (): void => {
+    if (!wanted || running !== undefined || stream === undefined) return;
+    void video.play().catch(() => undefined);
+    running = loop(
+      () => place.source.rate,
+      async (signal) => frames?.next(signal),
+      feed,
+    );
+  };
+  const stop = (): void => {
+    wanted = false;
+    const ended = running?.stop();
+    running = undefined;
+    video.pause();
+    // The one that is seen, once the one before has run.
+    void ended?.then(() => {
+      if (running === undefined && stream !== undefined) return feed();
+    });
+  };
+
+  const isMine = (): boolean => place.source.owner === place.feeder.page;
+  const begin = (): void => {
+    failed = false;
+    if (isMine()) {
+      void open();
+      if (!place.source.playing && !isStill()) place.change({ playing: true });
+    } else place.change({ owner: place.feeder.page, playing: !isStill() });
+  };
+  place.offer({ start: begin });
+
+  const follow = (): void => {
+    if (closed) return;
+    if (!isMine()) {
+      shut();
+      place.state.drawer.value = true; // with the button that starts it
+      place.say("waiting");
+    } else if (!failed && facing !== place.source.faces) void open();
+    else if (stream !== undefined && running === undefined) void feed(); // mirrored, or no longer
+  };
+  follow();
+
+  return {
+    follow,
+    start() {
+      wanted = true;
+      if (stream === undefined && facing === "" && isMine() && !failed) void open();
+      go();
+    },
+    stop,
+    rest: shut,
+    dispose() {
+      closed = true;
+      stop();
+      shut();
+    },
+  };
+};

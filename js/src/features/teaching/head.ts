@@ -1,0 +1,241 @@
+// The head: multinomial logistic regression, whose one optimum features/teaching/head.py in Python finds as well.
+import { GRADIENT, HELD_OUT, LEAST_VARIANCE, MOST_ROUNDS, PENALTY } from "./records.ts";
+
+/** A linear layer: `weight` (classes, features), row-major, and `bias`. */
+export interface Linear {
+  readonly weight: Float32Array<ArrayBuffer>;
+  readonly bias: Float32Array<ArrayBuffer>;
+}
+
+/** So many steps are remembered. */
+const HISTORY = 20;
+/** Of a step that is as long as it seems right so much has to come true. */
+const ENOUGH = 1e-4;
+
+/** Called often; where it gives something, that is waited for. */
+export type Breathe = () => Promise<void> | undefined;
+
+interface Problem {
+  /** Standardised features, (examples, features). */
+  readonly u: Float64Array;
+  readonly labels: readonly number[];
+  /** What each example counts. */
+  readonly shares: Float64Array;
+  readonly classes: number;
+  readonly features: number;
+}
+
+/** Each class's probability. */
+export function probabilities({ weight, bias }: Linear, features: Float32Array): Float64Array {
+  const count = features.length;
+  const found = Float64Array.from(bias, (start, k) => {
+    let sum = start;
+    for (let f = 0; f < count; f++) sum += (weight[k * count + f] ?? 0) * (features[f] ?? 0);
+    return sum;
+  });
+  softmax(found);
+  return found;
+}
+
+/** The number of the largest one; the first of equal ones. */
+export const best = (numbers: Float64Array): number =>
+  numbers.reduce((most, number, k) => (number > (numbers[most] ?? 0) ? k : most), 0);
+
+/** Which examples are the last fifth of their class; none where a class has too few. */
+export function heldOut(labels: readonly number[]): boolean[] {
+  const found = labels.map(() => false);
+  for (const label of new Set(labels)) {
+    const own = labels.flatMap((one, k) => (one === label ? [k] : []));
+    if (own.length < HELD_OUT) return labels.map(() => false);
+    for (const k of own.slice(own.length - Math.floor(own.length / HELD_OUT))) found[k] = true;
+  }
+  return found;
+}
+
+/** The head with the least loss for these examples; each class has at least one. */
+export async function fit(
+  features: readonly Float32Array[],
+  labels: readonly number[],
+  classes: number,
+  breathe: Breathe,
+): Promise<Linear> {
+  const count = features[0]?.length ?? 0;
+  const shares = sharesOf(labels, classes);
+  const mean = new Float64Array(count);
+  const scale = new Float64Array(count);
+  for (const [n, x] of features.entries()) {
+    const share = shares[n] ?? 0;
+    for (let f = 0; f < count; f++) mean[f] = (mean[f] ?? 0) + share * (x[f] ?? 0);
+  }
+  for (const [n, x] of features.entries()) {
+    const share = shares[n] ?? 0;
+    for (let f = 0; f < count; f++)
+      scale[f] = (scale[f] ?? 0) + share * ((x[f] ?? 0) - (mean[f] ?? 0)) ** 2;
+  }
+  const least = (LEAST_VARIANCE * scale.reduce((sum, one) => sum + one, 0)) / count;
+  for (let f = 0; f < count; f++)
+    scale[f] = 1 / ((Math.sqrt((scale[f] ?? 0) + least) || 1) * Math.sqrt(count));
+  const u = new Float64Array(features.length * count);
+  for (const [n, x] of features.entries())
+    for (let f = 0; f < count; f++)
+      u[n * count + f] = ((x[f] ?? 0) - (mean[f] ?? 0)) * (scale[f] ?? 0);
+  const found = await minimum({ u, labels, shares, classes, features: count }, breathe);
+  const weight = new Float32Array(classes * count);
+  const shift = found.slice(classes * count);
+  // The same for all classes changes nothing: without that there is one bias.
+  const middle = shift.reduce((sum, one) => sum + one, 0) / classes;
+  const bias = Float32Array.from(shift, (one, k) => {
+    let sum = one - middle;
+    for (let f = 0; f < count; f++) {
+      const own = (found[k * count + f] ?? 0) * (scale[f] ?? 0);
+      weight[k * count + f] = own;
+      sum -= own * (mean[f] ?? 0);
+    }
+    return sum;
+  });
+  return { weight, bias };
+}
+
+/** All classes count the same, however many examples they have. */
+function sharesOf(labels: readonly number[], classes: number): Float64Array {
+  const counts = new Float64Array(classes);
+  for (const label of labels) counts[label] = (counts[label] ?? 0) + 1;
+  return Float64Array.from(labels, (label) => 1 / (classes * (counts[label] ?? 1)));
+}
+
+function softmax(logits: Float64Array): void {
+  const top = logits.reduce((most, one) => Math.max(most, one), Number.NEGATIVE_INFINITY);
+  let sum = 0;
+  for (let k = 0; k < logits.length; k++) {
+    logits[k] = Math.exp((logits[k] ?? 0) - top);
+    sum += logits[k] ?? 0;
+  }
+  for (let k = 0; k < logits.length; k++) logits[k] = (logits[k] ?? 0) / sum;
+}
+
+/** The loss at `at`, weights and then biases, and its derivatives in `slope`. */
+async function loss(
+  { u, labels, shares, classes, features }: Problem,
+  at: Float64Array,
+  slope: Float64Array,
+  breathe: Breathe,
+): Promise<number> {
+  const weights = classes * features;
+  let sum = 0;
+  slope.fill(0);
+  const logits = new Float64Array(classes);
+  for (const [n, label] of labels.entries()) {
+    const wait = breathe();
+    if (wait !== undefined) await wait;
+    const row = n * features;
+    for (let k = 0; k < classes; k++) {
+      const from = k * features;
+      let logit = at[weights + k] as number;
+      for (let f = 0; f < features; f++) logit += (at[from + f] as number) * (u[row + f] as number);
+      logits[k] = logit;
+    }
+    // log Σ exp, which is exact where the right class is nearly sure.
+    const right = logits[label] as number;
+    const top = logits.reduce((most, one) => Math.max(most, one), Number.NEGATIVE_INFINITY);
+    const all = logits.reduce((part, one) => part + Math.exp(one - top), 0);
+    const share = shares[n] as number;
+    sum += share * (top - right + Math.log(all));
+    softmax(logits);
+    for (let k = 0; k < classes; k++) {
+      const error = share * ((logits[k] as number) - (k === label ? 1 : 0));
+      const from = k * features;
+      for (let f = 0; f < features; f++)
+        slope[from + f] = (slope[from + f] as number) + error * (u[row + f] as number);
+      slope[weights + k] = (slope[weights + k] as number) + error;
+    }
+  }
+  for (let k = 0; k < weights; k++) {
+    const weight = at[k] as number;
+    sum += (PENALTY / 2) * weight * weight;
+    slope[k] = (slope[k] as number) + PENALTY * weight;
+  }
+  return sum;
+}
+
+/** Where the loss is least, by L-BFGS from zero. */
+async function minimum(problem: Problem, breathe: Breathe): Promise<Float64Array> {
+  const size = problem.classes * (problem.features + 1);
+  let at = new Float64Array(size);
+  let slope = new Float64Array(size);
+  let value = await loss(problem, at, slope, breathe);
+  const steps: { s: Float64Array; y: Float64Array; rho: number }[] = [];
+  for (let round = 0; round < MOST_ROUNDS && largest(slope) > GRADIENT; round++) {
+    const way = direction(slope, steps);
+    let fall = dot(way, slope);
+    if (!(fall < 0)) {
+      steps.length = 0; // rounding has spoilt what is remembered
+      for (let k = 0; k < size; k++) way[k] = -(slope[k] as number);
+      fall = -dot(slope, slope);
+    }
+    let length = steps.length === 0 ? Math.min(1, 1 / Math.sqrt(dot(slope, slope))) : 1;
+    const before = Math.sqrt(dot(slope, slope));
+    let next: Float64Array<ArrayBuffer> | undefined;
+    let nextSlope = new Float64Array(size);
+    for (let tries = 0; tries < 40; tries++, length /= 2) {
+      const there = new Float64Array(size);
+      for (let k = 0; k < size; k++) there[k] = (at[k] as number) + length * (way[k] as number);
+      const found = await loss(problem, there, nextSlope, breathe);
+      // Near the end the loss differs by less than its rounding: its derivatives still say which way.
+      const flat = Math.abs(found - value) <= 1e-13 * Math.abs(value);
+      const less = found <= value + ENOUGH * length * fall;
+      if (less || (flat && Math.sqrt(dot(nextSlope, nextSlope)) < before)) {
+        next = there;
+        value = found;
+        break;
+      }
+    }
+    if (next === undefined) return at; // no step leads further down
+    const s = difference(next, at);
+    const y = difference(nextSlope, slope);
+    const curved = dot(s, y);
+    if (curved > 1e-300) steps.push({ s, y, rho: 1 / curved });
+    if (steps.length > HISTORY) steps.shift();
+    at = next;
+    const old = slope;
+    slope = nextSlope;
+    nextSlope = old;
+  }
+  return at;
+}
+
+/** Minus the slope, by the inverse curvature that the last steps have shown. */
+function direction(
+  slope: Float64Array,
+  steps: readonly { s: Float64Array; y: Float64Array; rho: number }[],
+): Float64Array {
+  const way = slope.map((one) => -one);
+  const shares: number[] = [];
+  for (const { s, y, rho } of [...steps].reverse()) {
+    const share = rho * dot(s, way);
+    shares.push(share);
+    add(way, y, -share);
+  }
+  const last = steps.at(-1);
+  if (last !== undefined) {
+    const factor = 1 / (last.rho * dot(last.y, last.y));
+    for (let k = 0; k < way.length; k++) way[k] = (way[k] as number) * factor;
+  }
+  for (const { s, y, rho } of steps) add(way, s, (shares.pop() ?? 0) - rho * dot(y, way));
+  return way;
+}
+
+function dot(a: Float64Array, b: Float64Array): number {
+  let sum = 0;
+  for (let k = 0; k < a.length; k++) sum += (a[k] as number) * (b[k] as number);
+  return sum;
+}
+
+function add(to: Float64Array, what: Float64Array, times: number): void {
+  for (let k = 0; k < to.length; k++) to[k] = (to[k] as number) + times * (what[k] as number);
+}
+
+const difference = (a: Float64Array, b: Float64Array): Float64Array =>
+  a.map((one, k) => one - (b[k] as number));
+
+const largest = (numbers: Float64Array): number =>
+  numbers.reduce((most, one) => Math.max(most, Math.abs(one)), 0);

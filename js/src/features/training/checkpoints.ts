@@ -1,0 +1,70 @@
+// Checkpoints of a training: states to look at and to go back to, ever sparser towards the beginning.
+import type { Layout } from "../../plan/schema.ts";
+import type { Checkpoint } from "./state.ts";
+
+/** A tensor of a state as it lies in its texture. */
+export interface Lying {
+  readonly rows: Float32Array;
+  readonly layout: Layout;
+}
+
+/** A state by the names of its tensors. */
+export type Tensors = ReadonlyMap<string, Lying>;
+
+/** A checkpoint with what it takes to go back to it. */
+export interface Kept extends Omit<Checkpoint, "fits"> {
+  readonly tensors: Tensors;
+  /** Examples seen. */
+  readonly examples: number;
+}
+
+type Dated = Pick<Checkpoint, "branch" | "step">;
+
+const MOST = 12;
+const MOST_BYTES = 2 ** 28;
+const GROWTH = 1.6;
+const LEAST = 5;
+
+/** The step from which on the next checkpoint is due. */
+export const nextStep = (last: number): number => Math.max(last + LEAST, Math.ceil(last * GROWTH));
+
+/**
+ * With one more at the end, without those that are too many: of each curve first and last stay, and the one that is
+ * `chosen`; of the others goes the one whose neighbours are nearest, as steps are told apart on a logarithmic axis.
+ */
+export function withOne<K extends Dated>(
+  kept: readonly K[],
+  one: K,
+  bytes: (one: K) => number,
+  chosen: (one: K) => boolean,
+): K[] {
+  const bytesOf = (all: readonly K[]) => all.reduce((sum, each) => sum + bytes(each), 0);
+  const found = [...kept.filter(({ branch, step }) => branch !== 0 || step < one.step), one];
+  const own = () => found.filter(({ branch }) => branch === one.branch);
+  while (own().length > 2 && (own().length > MOST || bytesOf(found) > MOST_BYTES)) {
+    const least = leastNeeded(own(), chosen);
+    if (least === undefined) break;
+    found.splice(found.indexOf(least), 1);
+  }
+  return found;
+}
+
+function leastNeeded<K extends Dated>(
+  line: readonly K[],
+  chosen: (one: K) => boolean,
+): K | undefined {
+  let [least, nearest]: [K | undefined, number] = [undefined, Number.POSITIVE_INFINITY];
+  for (let k = 1; k + 1 < line.length; k++) {
+    if (chosen(line[k] as K)) continue;
+    const [before, after] = [line[k - 1]?.step ?? 0, line[k + 1]?.step ?? 0];
+    const gap = Math.log((after + LEAST) / (before + LEAST));
+    if (gap < nearest) [least, nearest] = [line[k] as K, gap];
+  }
+  return least;
+}
+
+export function bytesOf({ arrays, tensors, predictions }: Kept): number {
+  const rows = [...tensors.values()].map((one) => one.rows);
+  const all = [...arrays.values(), ...rows, predictions];
+  return all.reduce((bytes, { byteLength }) => bytes + byteLength, 0);
+}

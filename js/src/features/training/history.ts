@@ -1,0 +1,69 @@
+// What a training remembers: its curve, curves that were left, and checkpoints.
+
+import { bytesOf, type Kept, withOne } from "./checkpoints.ts";
+import { Line } from "./loss_history.ts";
+import type { Curve } from "./state.ts";
+
+const MOST_BRANCHES = 6;
+
+export class History {
+  line = new Line();
+  checkpoints: readonly Kept[] = [];
+  /** Branch 1 is the first. */
+  branches: readonly Curve[] = [];
+  private ids = 0;
+
+  /** The current state as a checkpoint; the one with the id `chosen` stays. */
+  add(kept: Omit<Kept, "id" | "branch">, chosen: number | null): void {
+    this.ids += 1;
+    const one = { ...kept, id: this.ids, branch: 0 };
+    this.checkpoints = withOne(this.checkpoints, one, bytesOf, ({ id }) => id === chosen);
+  }
+
+  get(id: number): Kept | undefined {
+    return this.checkpoints.find((kept) => kept.id === id);
+  }
+
+  /** The last checkpoint of the curve of now. */
+  get last(): Kept | undefined {
+    return this.checkpoints.findLast(({ branch }) => branch === 0);
+  }
+
+  /**
+   * Goes on from a checkpoint; with `keep` the curve of now becomes a branch. Returns the steps that this curve and
+   * the one of before have in common.
+   */
+  goBack(to: Kept, keep: boolean): number {
+    const left = this.line.curve();
+    const own = to.branch === 0 ? left : (this.branches[to.branch - 1] ?? left);
+    const common = Math.min(shared(left.losses, own.losses), to.step);
+    const behind = keep && left.losses.length > common ? this.branches.length + 1 : -1;
+    if (behind > 0) this.branches = [...this.branches, left];
+    this.checkpoints = this.checkpoints.flatMap((kept) => {
+      if (kept.branch === 0 && kept.step > common) {
+        return behind > 0 ? [{ ...kept, branch: behind }] : [];
+      }
+      const isOwn = kept.branch === to.branch && kept.step <= to.step;
+      return [isOwn ? { ...kept, branch: 0 } : kept];
+    });
+    this.line = Line.until(own, to.step);
+    if (this.branches.length > MOST_BRANCHES) this.forgetFirst();
+    this.checkpoints = [...this.checkpoints].sort((a, b) => a.branch - b.branch || a.step - b.step);
+    return common;
+  }
+
+  private forgetFirst(): void {
+    this.branches = this.branches.slice(1);
+    this.checkpoints = this.checkpoints.flatMap((kept) => {
+      if (kept.branch === 1) return [];
+      return [kept.branch > 1 ? { ...kept, branch: kept.branch - 1 } : kept];
+    });
+  }
+}
+
+/** How many numbers of two lists are the same from the first on. */
+function shared(one: readonly number[], other: readonly number[]): number {
+  const most = Math.min(one.length, other.length);
+  for (let k = 0; k < most; k++) if (one[k] !== other[k]) return k;
+  return most;
+}

@@ -1,0 +1,70 @@
+// What steps of a training gave, from the first on.
+import type { Curve, HeldOut } from "./state.ts";
+
+export class Line {
+  losses: number[] = [];
+  accuracies: number[] = [];
+  heldOut: HeldOut[] = [];
+
+  /** As Python's `live.past` writes it: two counts, losses, accuracies, rows of what is held out. */
+  static of(bytes: Uint8Array<ArrayBuffer>): Line {
+    const numbers = new Float32Array(bytes.slice().buffer);
+    const [count = 0, rows = 0] = numbers;
+    const line = new Line();
+    line.losses = [...numbers.subarray(2, 2 + count)];
+    line.accuracies = [...numbers.subarray(2 + count, 2 + 2 * count)];
+    for (let k = 0; k < rows; k++) {
+      const [step = 0, loss = 0, share = Number.NaN] = numbers.subarray(2 + 2 * count + 3 * k);
+      line.heldOut.push([step, loss, Number.isNaN(share) ? null : share]);
+    }
+    return line;
+  }
+
+  /** How many numbers `of` reads of one. */
+  static numbers = ({ losses, heldOut }: Curve): number =>
+    2 + 2 * losses.length + 3 * heldOut.length;
+
+  /** So many steps of another one. */
+  static until(curve: Curve, step: number): Line {
+    const line = new Line();
+    line.losses = curve.losses.slice(0, step);
+    line.accuracies = curve.accuracies.slice(0, step);
+    line.heldOut = curve.heldOut.filter(([at]) => at <= step);
+    return line;
+  }
+
+  get steps(): number {
+    return this.losses.length;
+  }
+
+  add(loss: number, accuracy: number): void {
+    this.losses.push(loss);
+    this.accuracies.push(accuracy);
+  }
+
+  /** Forgets what is behind so many steps. */
+  cut(step: number): void {
+    this.losses.length = Math.min(step, this.losses.length);
+    this.accuracies.length = Math.min(step, this.accuracies.length);
+    this.heldOut = this.heldOut.filter(([at]) => at <= step);
+  }
+
+  /** Two numbers for each step from `first` on: its loss, and the share of right answers. */
+  rows(first: number): Float32Array<ArrayBuffer> {
+    const found = new Float32Array(2 * (this.steps - first));
+    for (let k = 0; k < found.length / 2; k++) {
+      found[2 * k] = this.losses[first + k] ?? Number.NaN;
+      found[2 * k + 1] = this.accuracies[first + k] ?? Number.NaN;
+    }
+    return found;
+  }
+
+  /** As it is now. */
+  curve(): Curve {
+    return {
+      losses: [...this.losses],
+      accuracies: [...this.accuracies],
+      heldOut: [...this.heldOut],
+    };
+  }
+}

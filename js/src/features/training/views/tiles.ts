@@ -1,0 +1,175 @@
+// Parameters as small pictures: a tile for each kernel of a convolution, for each row of a matrix, one for a list.
+import type { Network } from "../../../network/network.ts";
+import type { PlanHeader } from "../../../plan/schema.ts";
+import { type Kernels, kernelStart, kernelsOf } from "../../../views/weights.ts";
+
+/** The tiles of a parameter, each of consecutive elements. */
+export interface Tiling {
+  /** Where each tile begins among the elements. */
+  readonly starts: readonly number[];
+  /** Elements of a tile, and how many of them stand beside each other. */
+  readonly size: number;
+  readonly columns: number;
+  /** "filters", "rows"; "" for a list. */
+  readonly noun: string;
+  /** What else is to be known: "for the first input channel". */
+  readonly note: string;
+  /** "filter 3 · y 0, x 1": what an element of a tile is. */
+  words(tile: number, k: number): string;
+}
+
+/** More elements of a list stand in lines. */
+const LINE = 64;
+
+/** How a parameter is pictured; a name that the Plan doesn't have is a list. */
+export function tilingOf(
+  plan: PlanHeader | null,
+  network: Network,
+  name: string,
+  length: number,
+): Tiling {
+  const shape = network.parameters.get(name)?.shape ?? [length];
+  const layer = network.layers.find((one) => name.startsWith(`${one.name}.`));
+  const kernels = plan !== null && layer ? kernelsOf(plan, network, layer) : null;
+  if (kernels?.weight.key === name && shape.length > 2) return kernelTiles(kernels);
+  if (shape.length > 2) return plainTiles(shape);
+  if (shape.length === 2) return rowTiles(shape[0] ?? 1, shape[1] ?? 1);
+  return {
+    starts: [0],
+    size: length,
+    columns: Math.min(length, LINE),
+    noun: "",
+    note: "",
+    words: (_, k) => (length === 1 ? "" : `channel ${k}`),
+  };
+}
+
+const places = (columns: number) => (tile: number, k: number) =>
+  `filter ${tile} · y ${Math.floor(k / columns)}, x ${k % columns}`;
+
+/** One for each output channel, or where there is one such for each input channel. */
+function kernelTiles(kernels: Kernels): Tiling {
+  const { outputs, inputs, height, width } = kernels;
+  const single = outputs === 1 && inputs > 1;
+  const starts = Array.from({ length: single ? inputs : outputs }, (_, k) =>
+    single ? kernelStart(kernels, 0, k) : kernelStart(kernels, k, 0),
+  );
+  const note = !single && inputs > 1 ? "for the first input channel" : "";
+  return {
+    starts,
+    size: height * width,
+    columns: width,
+    noun: "filters",
+    note,
+    words: places(width),
+  };
+}
+
+/** Of a weight whose layer isn't known to be a convolution: all of its last two axes. */
+function plainTiles(shape: readonly number[]): Tiling {
+  const columns = shape.at(-1) ?? 1;
+  const size = columns * (shape.at(-2) ?? 1);
+  const count = shape.slice(0, -2).reduce((product, one) => product * one, 1);
+  const starts = Array.from({ length: count }, (_, k) => k * size);
+  return { starts, size, columns, noun: "filters", note: "", words: places(columns) };
+}
+
+/** A matrix's rows, each in lines, as square as can be. */
+function rowTiles(outputs: number, inputs: number): Tiling {
+  const columns = Math.ceil(Math.sqrt(inputs));
+  const lines = Math.ceil(inputs / columns);
+  return {
+    starts: Array.from({ length: outputs }, (_, k) => k * inputs),
+    size: inputs,
+    columns,
+    noun: "rows",
+    note: lines > 1 ? `${inputs} inputs in ${lines} lines` : "",
+    words: (tile, k) => `output ${tile} · input ${k}`,
+  };
+}
+
+/** Tiles as they stand in a room: how many, how many in a line, and pixels of an element. */
+export interface Fitting {
+  readonly count: number;
+  readonly across: number;
+  readonly one: number;
+}
+
+/** As large as all of them fit, but no smaller than `least`: then as many as do. */
+export function fitting(
+  { starts, size, columns }: Tiling,
+  room: { readonly width: number; readonly height: number },
+  gap: number,
+  least: number,
+  most: number,
+): Fitting {
+  const lines = Math.ceil(size / columns);
+  const at = (one: number) => {
+    const across = Math.max(1, Math.floor((room.width - 2 * EDGE + gap) / (columns * one + gap)));
+    const down = Math.max(1, Math.floor((room.height - 2 * EDGE + gap) / (lines * one + gap)));
+    return { across, down };
+  };
+  for (let one = Math.max(least, most); one >= least; one--) {
+    const { across, down } = at(one);
+    if (columns * one + 2 * EDGE > room.width && one > 1) continue;
+    if (one > least && across * down < starts.length) continue;
+    const count = Math.min(starts.length, across * down);
+    // No line is much shorter than the others.
+    const even = Math.ceil(count / Math.ceil(count / across));
+    return { count, across: count < starts.length ? across : even, one };
+  }
+  return { count: 1, across: 1, one: 1 };
+}
+
+/** The largest size of a finite number among what a tiling's first tiles show. */
+export function mostOf(
+  values: Float32Array,
+  { starts, size }: Tiling,
+  count = starts.length,
+): number {
+  let most = 0;
+  for (const start of starts.slice(0, count)) {
+    for (let k = start; k < start + size; k++) {
+      const one = Math.abs(values[k] ?? 0);
+      if (one > most && one < Number.POSITIVE_INFINITY) most = one;
+    }
+  }
+  return most;
+}
+
+/** Pixels of the hairline around a tile, which stand in the gap: a tile of zeros has the colour of the page. */
+export const EDGE = 1;
+
+type Colors = (place: number) => readonly [number, number, number];
+const MAGENTA = [255, 0, 255] as const;
+const BLACK = [0, 0, 0] as const;
+
+/** Tiles in a map's colours, which are full at ±`most`; NaN is striped, an infinity magenta, as in the maps. */
+export function paintTiles(
+  picture: ImageData,
+  values: Float32Array,
+  { starts, size, columns }: Tiling,
+  { count, across, one }: Fitting,
+  gap: number,
+  most: number,
+  colors: Colors,
+): void {
+  const lines = Math.ceil(size / columns);
+  for (let tile = 0; tile < count; tile++) {
+    const left = EDGE + (tile % across) * (columns * one + gap);
+    const top = EDGE + Math.floor(tile / across) * (lines * one + gap);
+    for (let k = 0; k < size; k++) {
+      const value = values[(starts[tile] ?? 0) + k] ?? 0;
+      const shade = Number.isFinite(value)
+        ? colors(most > 0 ? 0.5 + (0.5 * value) / most : 0.5)
+        : MAGENTA;
+      const [x0, y0] = [left + (k % columns) * one, top + Math.floor(k / columns) * one];
+      for (let y = y0; y < y0 + one; y++) {
+        for (let x = x0; x < x0 + one; x++) {
+          const [r, g, b] = Number.isNaN(value) && (x + y) % 4 < 2 ? BLACK : shade;
+          picture.data.set([r, g, b, 255], (y * picture.width + x) * 4);
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,73 @@
+// State that lives over runs: what a commit copies, and when.
+
+import type { Carry, Pass, PlanHeader } from "./schema.ts";
+import { writtenIn } from "./sections.ts";
+
+/**
+ * A commit is carried out when the next run begins. Until then the textures hold all that the last run read, so that it
+ * can be run again, for its time or since others drew where its values lay, and gives what it gave.
+ */
+export class Carries {
+  private readonly carries: readonly Carry[];
+  private readonly writers: ReadonlyMap<number, ReadonlySet<number>>;
+  /** Sections that ran since the last commit. */
+  private readonly ran = new Set<number>();
+  private asked = new Set<Carry>();
+
+  constructor(plan: PlanHeader) {
+    this.carries = plan.carries;
+    this.writers = writtenIn(plan);
+  }
+
+  get none(): boolean {
+    return this.carries.length === 0;
+  }
+
+  /** Something is to be copied before the next run. */
+  get pending(): boolean {
+    return this.asked.size > 0;
+  }
+
+  hasRun(sections: readonly number[]): void {
+    for (const section of sections) this.ran.add(section);
+  }
+
+  commit(): void {
+    for (const carry of this.carries) {
+      const isNew = [...(this.writers.get(carry.source) ?? [])].some((one) => this.ran.has(one));
+      if (isNew) this.asked.add(carry);
+    }
+    this.ran.clear();
+  }
+
+  apply(objects: { copy(source: number, target: number): void }): void {
+    for (const { source, target } of this.asked) objects.copy(source, target);
+    this.asked.clear();
+  }
+
+  /** What was computed with other weights is nobody's state. */
+  forget(): void {
+    this.ran.clear();
+  }
+
+  /** The state is as it was at first. */
+  restart(): void {
+    this.ran.clear();
+    this.asked.clear();
+  }
+
+  /** The targets of all carries, each with the texture that its state lies in now. */
+  get lying(): readonly (readonly [target: number, lies: number])[] {
+    return this.carries.map((carry) => [
+      carry.target,
+      this.asked.has(carry) ? carry.source : carry.target,
+    ]);
+  }
+
+  /** How a state is read: what was committed lies in the source still. */
+  reading(step: Pass): Pass {
+    const sources = new Map([...this.asked].map(({ source, target }) => [target, source]));
+    if (!step.inputs.some((texture) => sources.has(texture))) return step;
+    return { ...step, inputs: step.inputs.map((texture) => sources.get(texture) ?? texture) };
+  }
+}

@@ -1,0 +1,87 @@
+// Edits, checked against the Plan that is to run them: where they act, what of, and their numbers.
+
+import type { Preview } from "./derived_values.ts";
+import { type Edit, TRANSFORMS } from "./edits.ts";
+import { PlanError } from "./runtime.ts";
+import type { PlanHeader, Value } from "./schema.ts";
+
+/** `Value.after` of a value that cannot be edited. */
+const NOT_HERE = -2;
+const MOST_PARAMETERS = 8;
+
+function check(right: boolean, what: string): void {
+  if (!right) throw new PlanError(what);
+}
+
+function checkOne(edit: Edit, value: Value): void {
+  const { transform, parameters, channels, mix, source, names } = edit;
+  const what = `${transform} of ${value.key}`;
+  const own = TRANSFORMS.find(({ name }) => name === transform);
+  const count =
+    transform === "glsl" ? names.length : transform === "inject" ? 0 : own?.parameters.length;
+  check(count !== undefined, `no transform ${JSON.stringify(transform)}`);
+  check(
+    parameters.length === count && count <= MOST_PARAMETERS,
+    `${what} takes ${count} parameters, not ${parameters.length}`,
+  );
+  check([...parameters, mix].every(Number.isFinite), `${what} has a number that is not finite`);
+  check((transform === "glsl") === (source !== ""), `${what} has the text of another transform`);
+  const { counts = [] } = own ?? {};
+  check(
+    counts.length === 0 || counts.includes(value.nchw[1]),
+    `${what} takes values of ${counts.join(" or ")} channels, not ${value.nchw[1]}`,
+  );
+  const wrong = channels?.find(
+    (one) => !(Number.isInteger(one) && one >= 0 && one < value.nchw[1]),
+  );
+  check(wrong === undefined, `${value.key} has ${value.nchw[1]} channels, not number ${wrong}`);
+}
+
+/** Throws PlanError where an edit is none of this Plan's. */
+export function checkEdit(
+  plan: Pick<PlanHeader, "values">,
+  edit: Edit,
+  array: (hash: string) => Float32Array,
+): void {
+  const value = plan.values.find(({ key }) => key === edit.layer);
+  if (value === undefined || value.after === NOT_HERE) {
+    throw new PlanError(`${JSON.stringify(edit.layer)} cannot be edited`);
+  }
+  checkOne(edit, value);
+  if (edit.transform !== "inject") return;
+  const [n, c, h, w] = value.nchw;
+  const count = n * (edit.channels?.length ?? c) * h * w;
+  const { length } = array(edit.array);
+  check(length === count, `${edit.layer} takes ${count} numbers, not ${length}`);
+}
+
+/** The same for all of them together. */
+export function checkEdits(
+  plan: Pick<PlanHeader, "values">,
+  edits: readonly Edit[],
+  array: (hash: string) => Float32Array,
+): void {
+  for (const edit of edits) checkEdit(plan, edit, array);
+  const names = new Set(edits.map(({ name }) => name));
+  check(names.size === edits.length, "two edits have one name");
+}
+
+/** Throws PlanError where a key is none of this Plan's values. */
+export function checkValue({ values }: Pick<PlanHeader, "values">, key: string): void {
+  check(
+    values.some((value) => value.key === key),
+    `no value ${JSON.stringify(key)}`,
+  );
+}
+
+export function checkPreview(plan: PlanHeader, { layer, channel, image, edits }: Preview): void {
+  checkEdits(
+    plan,
+    edits.filter(({ transform }) => transform !== "inject"),
+    () => new Float32Array(),
+  );
+  const [n, c] = plan.values.find(({ key }) => key === layer)?.nchw ?? [0, 0];
+  const inside = image >= 0 && image < n && channel >= 0 && channel < c;
+  const own = edits.every((edit) => edit.layer === layer && edit.transform !== "inject");
+  check(inside && own, `no preview of channel ${channel} of ${JSON.stringify(layer)}`);
+}

@@ -1,0 +1,40 @@
+// Values that follow from a Plan's by edits: before its own, without any, the difference, and previews.
+import type { Edit } from "./edits.ts";
+
+/** Of a name that a network gives this would be strange, and no harm. */
+const MARK = "\u0000derived\u0000";
+const named = (what: string, key: string): string => `${what}${MARK}${key}`;
+
+/** The value before its own edits; those before it have acted. */
+export const beforeKey = (key: string): string => named("before", key);
+/** The value of the network without any edit, where `compareWith` keeps it. */
+export const withoutKey = (key: string): string => named("without", key);
+/** With its edits − without any. */
+export const differenceKey = (key: string): string => named("difference", key);
+/** The value after its first `k` edits, switched on or off, where `stagesOf` keeps it; 0: before all. */
+export const stageKey = (key: string, k: number): string => named(`stage ${k}`, key);
+/** What `Session.preview` has made of edit number `k`. */
+export const previewKey = (k: number | string): string => named("preview", `${k}`);
+
+/** The Plan's value that is meant where nothing is edited, and what is asked of it: "" for the value itself. */
+export function splitKey(key: string): readonly [what: string, key: string] {
+  const at = key.indexOf(MARK);
+  return at < 0 ? ["", key] : [key.slice(0, at), key.slice(at + MARK.length)];
+}
+
+/** The Plan's value that a value follows from, whose channels it has; of a preview itself. */
+export function originalOf(key: string): string {
+  const [what, original] = splitKey(key);
+  return what === "preview" ? key : original;
+}
+
+/** What is asked for as `Session.preview` has it. */
+export interface Preview {
+  readonly layer: string;
+  readonly channel: number;
+  readonly image: number;
+  readonly edits: readonly Edit[];
+}
+
+/** A program's number of a value that is read as it lies, an element a texel. */
+export const AS_IT_LIES = -1;

@@ -1,0 +1,188 @@
+// What bend.glsl is given: its text, the numbers of one pass, the table of channels; as features/edits/shader.py in Python.
+import bend from "../../../src/nbglcnn/ops/shaders/bend.glsl";
+import prelude from "../../../src/nbglcnn/ops/shaders/prelude.glsl";
+import {
+  CONSTANTS,
+  CUSTOM,
+  type Edit,
+  MACROS,
+  NUMBERS,
+  PLACES,
+  RESHAPED,
+  SAMPLERS,
+  TABLE_WIDTH,
+  TRANSFORMS,
+} from "./edits.ts";
+import type { ProgramSource } from "./program_source.ts";
+import { type Texture, UNIFORM_BYTES } from "./schema.ts";
+import { isReshaped, type Lying, writeNumbers } from "./uniforms.ts";
+
+type TextureSize = Pick<Texture, "width" | "height" | "layers">;
+
+/** A texel and each of its reads cost as many fetches of a Plan's kernels, which know their layouts: measured. */
+const TEXEL_COST = 15;
+const TAP_COST = 3;
+/** Of a preview, whose program has all transforms. */
+const ALONE_COST = 7;
+/** Width of a texture that nothing reaches: a value that lies in no strips. */
+const ENDLESS = 2 ** 24;
+
+/** By what they differ in: a slider asks for the same many times a second. */
+const made = new Map<string, ProgramSource>();
+
+/**
+ * The program of a transform for textures of so many layers, or that of previews, which has all of them. `edit`
+ * matters where it is a text of one's own.
+ */
+export function bendProgram(
+  layers: number,
+  reshaped: boolean,
+  transform: string | undefined,
+  edit?: Edit,
+): ProgramSource {
+  if (edit?.source) return program(layers, reshaped, transform, edit);
+  const name = `${layers} ${reshaped} ${transform}`;
+  const found = made.get(name) ?? program(layers, reshaped, transform);
+  made.set(name, found);
+  return found;
+}
+
+function program(
+  layers: number,
+  reshaped: boolean,
+  transform: string | undefined,
+  own?: Edit,
+): ProgramSource {
+  const constants = {
+    LAYERS: layers,
+    ...CONSTANTS,
+    ...(reshaped ? RESHAPED : {}),
+    ...(own ? { CUSTOM: 1 } : {}),
+    ...NUMBERS,
+    ...(transform === undefined
+      ? {}
+      : { TRANSFORM: NUMBERS[transform.toUpperCase()], ONE_CHANNEL: -1 }),
+  };
+  const source = [
+    ...Object.entries(constants).map(([name, value]) => `#define ${name} ${value}`),
+    ...MACROS,
+    prelude,
+    ...SAMPLERS.map((name) => `uniform sampler2DArray ${name};`),
+    ...Array.from({ length: layers }, (_, k) => `layout(location = ${k}) out vec4 o${k};`),
+    bend,
+    own ? custom(own) : "",
+  ].join("\n");
+  const name = own ? "transforms.glsl" : "bend";
+  return { name, source, samplers: SAMPLERS, ...(own ? { lines: own.source } : {}) };
+}
+
+function custom({ source, names }: Edit): string {
+  const lines = names.map(
+    (name, k) => `  float ${name} = u_parameters(${k >> 2}).${"xyzw"[k & 3]};\n`,
+  );
+  // Functions, since a text may have what `replace` takes for a pattern.
+  return CUSTOM.replace("PARAMETERS", () => lines.join("")).replace("SOURCE", () => source);
+}
+
+export const stagesOf = ({ transform }: Pick<Edit, "transform">): number =>
+  TRANSFORMS.find(({ name }) => name === transform)?.stages ?? 1;
+
+/** What one pass of bend.glsl is told. */
+export interface BendNumbers {
+  /** What is transformed. */
+  readonly from: Lying;
+  /** The value before. */
+  readonly before: Lying;
+  readonly to: Lying;
+  /** "none" copies and "difference" subtracts, besides the transforms. */
+  readonly transform: string;
+  readonly stage: number;
+  readonly parameters: readonly number[];
+  readonly mix: number;
+  /** Channels of an injected array. */
+  readonly injected: number;
+  /** Of a preview: its channel and image. */
+  readonly alone?: readonly [channel: number, image: number];
+}
+
+/** Writes one pass's uniform block. */
+export function writeBend(block: ArrayBuffer, at: number, numbers: BendNumbers): void {
+  const { from, before, to, transform, stage, parameters, mix, injected, alone } = numbers;
+  writeNumbers(block, at, {
+    output: to.words,
+    words: [...from.words, ...before.words],
+    integers: [],
+  });
+  const words = new Int32Array(block, at, UNIFORM_BYTES / 4);
+  const floats = new Float32Array(block, at, UNIFORM_BYTES / 4);
+  const [channel, image] = alone ?? [-1, 0];
+  words[PLACES.transform] = NUMBERS[transform.toUpperCase()] ?? 0;
+  words[PLACES.stage] = stage;
+  words[PLACES.one_channel] = channel;
+  words[PLACES.one_example] = image;
+  words.set(before.nchw, PLACES.shown);
+  words[PLACES.injected] = injected;
+  words[PLACES.side] = to.layout.side || ENDLESS;
+  floats.set(parameters, PLACES.parameters);
+  floats[PLACES.mix] = mix;
+}
+
+/** One pass of an edit of a value. */
+export function numbersOfEdit(value: Lying, edit: Edit, stage: number): BendNumbers {
+  const { transform, parameters, mix, channels } = edit;
+  const injected = channels?.length ?? value.nchw[1];
+  return { from: value, before: value, to: value, transform, stage, parameters, mix, injected };
+}
+
+/** Uniform blocks of passes, one after the other. */
+export function blocksOf(all: readonly BendNumbers[]): Uint8Array<ArrayBuffer> {
+  const block = new ArrayBuffer(all.length * UNIFORM_BYTES);
+  for (const [k, numbers] of all.entries()) writeBend(block, k * UNIFORM_BYTES, numbers);
+  return new Uint8Array(block);
+}
+
+/** Reads of those that have always as many, where that is more than one. */
+const TAPS = { translate: 4, scale: 4, rotate: 4, flip_h: 4, flip_v: 4, edges: 9, saturation: 3 };
+
+/** Texture fetches of a pass, as a Plan counts them. */
+export function costOf({ to, transform, parameters, alone }: BendNumbers): number {
+  const [n, c, h, w] = to.nchw;
+  const texels = n * (isReshaped(to) ? c : Math.ceil(c / 4)) * h * w;
+  const [first = 0, second = 0] = parameters;
+  const sigma = transform === "sharpen" ? second : first;
+  const wide = 2 * Math.floor(4 * sigma + 0.5) + 1;
+  const square = (2 * first + 1) ** 2;
+  const all = { blur: wide, sharpen: wide, erode: square, dilate: square, pixelate: first };
+  const taps = new Map(Object.entries({ ...all, ...TAPS })).get(transform) ?? 1;
+  return texels * (TEXEL_COST + taps * TAP_COST) * (alone === undefined ? 1 : ALONE_COST);
+}
+
+const rows = (texels: number): TextureSize => {
+  const width = Math.min(Math.max(1, texels), TABLE_WIDTH);
+  return { width, height: Math.max(1, Math.ceil(texels / width)), layers: 1 };
+};
+
+export const tableSize = ({ nchw }: Pick<Lying, "nchw">): TextureSize =>
+  rows(Math.ceil(nchw[1] / 4));
+export const arraySize = (elements: number): TextureSize => rows(Math.ceil(elements / 4));
+
+/** A texel a group of channels: each one's place among the chosen from 1 on, or 0; null chooses all. */
+export function tableOf(
+  value: Pick<Lying, "nchw">,
+  channels: readonly number[] | null,
+): Float32Array {
+  const { width, height } = tableSize(value);
+  const found = new Float32Array(width * height * 4);
+  if (channels !== null) for (const [k, channel] of channels.entries()) found[channel] = k + 1;
+  else for (let k = 0; k < value.nchw[1]; k++) found[k] = k + 1;
+  return found;
+}
+
+/** An injected array as rows of texels. */
+export function padded(array: Float32Array): Float32Array {
+  const { width, height } = arraySize(array.length);
+  if (array.length === width * height * 4) return array;
+  const found = new Float32Array(width * height * 4);
+  found.set(array);
+  return found;
+}

@@ -1,0 +1,106 @@
+// The colour maps as bytes: one row of 512 texels each; and a row of marks, for what is no number.
+import { CLASS_COLORS, SIGNED } from "../messages.ts";
+import type { ColorMapName, Theme } from "../plan/runtime.ts";
+import { CIVIDIS, MAGMA, VIRIDIS } from "./colortables.ts";
+
+export type Rgb = readonly [number, number, number];
+
+export const MAP_TEXELS = 512;
+/** The signed maps' zero; ± 255 texels to the ends, so that zero is exactly the page's colour. */
+const ZERO = 256;
+
+const GREY = (t: number): Rgb => [t * 255, t * 255, t * 255];
+const SEQUENTIAL = [nearest(VIRIDIS), nearest(CIVIDIS), nearest(MAGMA), GREY];
+const ORDER = ["viridis", "cividis", "magma", "grey"] as const;
+
+/** Which layer of the colour-map texture a job uses. */
+export function mapLayer(map: ColorMapName, theme: Theme): number {
+  return map === "signed" ? (theme === "light" ? 0 : 1) : 2 + ORDER.indexOf(map);
+}
+
+/** Thirds of the row behind all maps: nothing, magenta, black. */
+export const MARKS_LAYER = 2 + ORDER.length;
+const FLAGS = [
+  [0, 0, 0, 0],
+  [255, 0, 255, 255],
+  [0, 0, 0, 255],
+];
+
+/** The row behind the marks: a texel for each class. */
+export const CLASSES_LAYER = MARKS_LAYER + 1;
+const CLASSES = CLASS_COLORS.split(" ").map(parse);
+/** As many classes have a colour of their own: as in CLASS_COLORS, then lighter, then darker. */
+export const CLASSES_APART = CLASSES.length * 3;
+
+/** The colour of a class. */
+export function classColor(which: number): Rgb {
+  const [r, g, b] = CLASSES[which % CLASSES.length] ?? [0, 0, 0];
+  const turn = Math.floor(which / CLASSES.length) % 3;
+  const mixed = (byte: number) => [byte, byte * 0.55 + 115, byte * 0.55][turn] ?? byte;
+  return [mixed(r), mixed(g), mixed(b)];
+}
+
+/** All maps' texels, RGBA bytes, in the order of `mapLayer`, the marks, and the classes. */
+export function mapTexels(): Uint8Array {
+  const rows = [
+    ...([SIGNED.light, SIGNED.dark] as const).map((stops) => {
+      const at = ramp(stops.split(" ").map(parse));
+      return (k: number) => at(Math.max(-1, (k - ZERO) / (ZERO - 1)) / 2 + 0.5);
+    }),
+    ...SEQUENTIAL.map((at) => (k: number) => at(k / (MAP_TEXELS - 1))),
+  ];
+  const bytes = new Uint8Array((rows.length + 2) * MAP_TEXELS * 4);
+  for (const [row, at] of rows.entries()) {
+    for (let k = 0; k < MAP_TEXELS; k++) {
+      bytes.set([...at(k).map(Math.round), 255], (row * MAP_TEXELS + k) * 4);
+    }
+  }
+  for (let k = 0; k < MAP_TEXELS; k++) {
+    const mark = FLAGS[Math.floor((k * FLAGS.length) / MAP_TEXELS)] ?? [];
+    bytes.set(mark, (MARKS_LAYER * MAP_TEXELS + k) * 4);
+    bytes.set([...classColor(k).map(Math.round), 255], (CLASSES_LAYER * MAP_TEXELS + k) * 4);
+  }
+  return bytes;
+}
+
+/** Stops at equal distances, interpolated in linear light. */
+export function ramp(stops: readonly Rgb[]): (t: number) => Rgb {
+  const linear = stops.map(([r, g, b]) => [toLinear(r), toLinear(g), toLinear(b)] as const);
+  return (t) => {
+    const place = Math.min(1, Math.max(0, t)) * (linear.length - 1);
+    const k = Math.min(Math.floor(place), linear.length - 2);
+    const [from = [0, 0, 0], to = [0, 0, 0]] = linear.slice(k, k + 2);
+    const mix = (i: 0 | 1 | 2) => toByte(from[i] + (to[i] - from[i]) * (place - k));
+    return [mix(0), mix(1), mix(2)];
+  };
+}
+
+/** The nearest colour of a table, for 0 to 1. */
+function nearest(table: string): (t: number) => Rgb {
+  const bytes = atob(table);
+  const count = bytes.length / 3;
+  return (t) => {
+    const at = 3 * Math.min(count - 1, Math.floor(t * count));
+    return [bytes.charCodeAt(at), bytes.charCodeAt(at + 1), bytes.charCodeAt(at + 2)];
+  };
+}
+
+/** "#rrggbb" or "rgb(r, g, b)" as 0 to 255. */
+export function parse(colour: string): Rgb {
+  const hex = /^#(..)(..)(..)$/.exec(colour)?.slice(1);
+  const [r = 0, g = 0, b = 0] = hex
+    ? hex.map((pair) => Number.parseInt(pair, 16))
+    : (colour.match(/[\d.]+/g) ?? []).map(Number);
+  return [r, g, b];
+}
+
+/** sRGB's transfer function (IEC 61966-2-1). */
+export function toLinear(byte: number): number {
+  const s = byte / 255;
+  return s <= 0.04045 ? s / 12.92 : ((s + 0.055) / 1.055) ** 2.4;
+}
+
+function toByte(linear: number): number {
+  const s = linear <= 0.0031308 ? linear * 12.92 : 1.055 * linear ** (1 / 2.4) - 0.055;
+  return s * 255;
+}

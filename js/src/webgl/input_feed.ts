@@ -1,0 +1,374 @@
+// Pictures go into inputs on the device: uploaded, resampled along rows and columns, and written as an input's numbers.
+
+import { noPictures } from "../plan/error_text.ts";
+import type { ProgramSource } from "../plan/program_source.ts";
+import { type Picture, PlanError } from "../plan/runtime.ts";
+import type { Input } from "../plan/schema.ts";
+import type { GlDevice } from "./device.ts";
+import { fitted, sidesOf, type Taps, tapsOf } from "./fit.ts";
+import { freeSurface, makeSurface, type Surface } from "./passes.ts";
+import type { Linked } from "./programs.ts";
+import { readByTexel } from "./resources.ts";
+import pictureInput from "./shaders/picture_input.glsl";
+import resample from "./shaders/resample.glsl";
+import { isStraight } from "./straight_alpha.ts";
+
+/** What an input is fed with from here on. */
+export interface Feed {
+  readonly picture: Picture;
+  readonly mirrored: boolean;
+}
+
+/** What the numbers are drawn into. */
+export type Staging = Pick<Surface, "framebuffer" | "width" | "height">;
+
+/** A longer side would have taps that a loop of llvmpipe leaves out without a word: it ends after 65,535 rounds. */
+const MOST_SIDE = 2 ** 14;
+/** Not 0, where tables and what was drawn are. */
+const PICTURE_UNIT = 1;
+
+const SAMPLERS = ["table", "source"];
+const PROGRAMS: readonly ProgramSource[] = [
+  { name: "rows of a picture", source: `#define ROWS\n${resample}`, samplers: SAMPLERS },
+  { name: "columns of a picture", source: resample, samplers: SAMPLERS },
+  { name: "input of a picture", source: pictureInput, samplers: ["source"] },
+];
+
+/** A picture as texImage2D takes it in the way that the browser shows it. */
+type Upload = Exclude<Picture, HTMLImageElement | VideoFrame>;
+
+/** The uploaded picture; its texture stays while its size does. */
+interface Uploaded {
+  readonly texture: WebGLTexture;
+  readonly width: number;
+  readonly height: number;
+}
+
+/** All that one input is fed with, good for pictures of one size. */
+interface Place {
+  readonly size: string;
+  readonly uploaded: Uploaded;
+  readonly tables: readonly [WebGLTexture, WebGLTexture];
+  readonly rows: Surface;
+  readonly result: Surface;
+  /** The first row of the picture that counts. */
+  readonly first: number;
+  /** Left, top, width and height in the input. */
+  readonly part: readonly [number, number, number, number];
+  readonly bytes: number;
+}
+
+/** Width and height as the browser shows it; zeros while there is nothing to see, and where it was closed. */
+export function sizeOf(picture: Picture): [number, number] {
+  if ("videoWidth" in picture) {
+    const here = picture.readyState >= HTMLMediaElement.HAVE_CURRENT_DATA;
+    return here ? [picture.videoWidth, picture.videoHeight] : [0, 0];
+  }
+  if ("naturalWidth" in picture) return [picture.naturalWidth, picture.naturalHeight];
+  if ("displayWidth" in picture) return [picture.displayWidth, picture.displayHeight];
+  return [picture.width, picture.height];
+}
+
+export class Feeding {
+  private readonly device: GlDevice;
+  private generation = -1;
+  private linked: readonly Linked[] = [];
+  private locations: readonly (WebGLUniformLocation | null)[] = [];
+  /** By the inputs' keys. */
+  private readonly places = new Map<string, Place>();
+  /** What cannot be uploaded as it is shown is drawn there. */
+  private readonly canvases = new Map<string, OffscreenCanvas | HTMLCanvasElement>();
+  private readonly numbers = new Int32Array(12);
+  private closed = false;
+
+  constructor(device: GlDevice) {
+    this.device = device;
+  }
+
+  /** Its programs are those of today's context. */
+  get isReady(): boolean {
+    return this.generation === this.device.generation;
+  }
+
+  get bytes(): number {
+    return this.isReady ? [...this.places.values()].reduce((sum, { bytes }) => sum + bytes, 0) : 0;
+  }
+
+  /** Compiles what isn't there in this context. */
+  async prepare(): Promise<void> {
+    const { device } = this;
+    const { generation } = device;
+    if (this.isReady) return;
+    const linked = await device.programs.acquire(PROGRAMS);
+    if (device.generation !== generation) return; // gone with their context
+    if (this.closed || this.isReady) {
+      device.programs.release(linked);
+      return;
+    }
+    this.places.clear();
+    this.linked = linked;
+    this.locations = linked.map(({ program }) => device.gl.getUniformLocation(program, "n"));
+    this.generation = generation;
+  }
+
+  /**
+   * Draws the picture's numbers into an input's staging texture; false where there is nothing to see yet, or any more.
+   * Throws PlanError where the picture may not be read, or there is no room for it.
+   */
+  take(input: Input, { picture, mirrored }: Feed, staging: Staging): boolean {
+    const size = sizeOf(picture);
+    if (Math.min(...size) === 0) return false;
+    const { key } = input;
+    try {
+      const upload = this.upright(key, picture, size);
+      const [width, height] = sizeOf(upload);
+      const place = this.place(input, width, height);
+      this.upload(place.uploaded, upload);
+      this.draw(input, place, mirrored, staging);
+    } catch (error) {
+      this.canvases.delete(key); // what a picture of another origin was drawn on is closed for ever
+      if (error instanceof Error && error.name === "SecurityError") {
+        throw new PlanError(
+          `input ${JSON.stringify(key)} cannot take a picture of another origin: its server has to allow that (CORS), ` +
+            'and the picture needs crossorigin="anonymous"',
+        );
+      }
+      throw error;
+    }
+    return true;
+  }
+
+  /** Frees what an input was fed with. */
+  forget(key: string): void {
+    this.canvases.delete(key);
+    this.free(key);
+  }
+
+  dispose(): void {
+    this.closed = true;
+    for (const key of [...this.places.keys()]) this.forget(key);
+    if (this.isReady) this.device.programs.release(this.linked);
+    this.generation = -1;
+  }
+
+  /**
+   * What texImage2D would not take as it is shown (turned as EXIF says, in the display's proportions, with colours that
+   * are not multiplied by alpha), and what is too large for the device, is drawn on a canvas.
+   */
+  private upright(key: string, picture: Picture, [width, height]: readonly number[]): Upload {
+    const most = Math.min(MOST_SIDE, this.device.capabilities.target.max_texture_size);
+    const [across = 1, down = 1] = [width, height];
+    const times = Math.min(1, most / Math.max(across, down));
+    const { software } = this.device.capabilities;
+    const isFilm = "videoWidth" in picture || "getContext" in picture;
+    // Browsers that draw on the processor take five times as long for a film's picture as over a canvas.
+    const isAsShown = "data" in picture || isStraight(picture) || (isFilm && !software);
+    if (isAsShown && times === 1) return picture as Upload;
+    const [w, h] = [across, down].map((side) => Math.max(1, Math.round(side * times)));
+    const from = "data" in picture ? put(picture) : picture;
+    const canvas = this.canvases.get(key) ?? made(1, 1);
+    this.canvases.set(key, canvas);
+    if (canvas.width !== w) canvas.width = w ?? 1;
+    if (canvas.height !== h) canvas.height = h ?? 1;
+    const context = context2d(canvas, software);
+    context.globalCompositeOperation = "copy";
+    context.imageSmoothingQuality = "high";
+    context.drawImage(from, 0, 0, canvas.width, canvas.height);
+    return canvas;
+  }
+
+  private place(input: Input, width: number, height: number): Place {
+    const size = `${width} ${height}`;
+    const before = this.places.get(input.key);
+    if (before?.size === size) return before;
+    this.free(input.key);
+    const place = this.made(input, width, height, size);
+    this.places.set(input.key, place);
+    try {
+      this.device.resources.checkMemory();
+    } catch (error) {
+      this.free(input.key);
+      throw error;
+    }
+    return place;
+  }
+
+  private free(key: string): void {
+    const place = this.places.get(key);
+    this.places.delete(key);
+    if (place === undefined || !this.isReady) return;
+    const { resources } = this.device;
+    for (const texture of [place.uploaded.texture, ...place.tables]) resources.freeTexture(texture);
+    for (const surface of [place.rows, place.result]) freeSurface(this.device, surface);
+  }
+
+  private made(input: Input, width: number, height: number, size: string): Place {
+    const { box, left, top, ...part } = fitted(input, [width, height]);
+    const longest = this.device.capabilities.target.max_texture_size;
+    if (Math.max(part.width, part.height) > longest) {
+      throw new PlanError(
+        `input ${JSON.stringify(input.key)} of ${input.shape.join("×")} is too large for pictures: this device has ` +
+          `textures of ${longest} a side`,
+      );
+    }
+    const across = tapsOf(width, box[0], box[2], part.width);
+    const down = tapsOf(height, box[1], box[3], part.height);
+    const first = Math.min(...down.firsts);
+    const last = Math.max(...down.firsts.map((one, k) => one + (down.counts[k] ?? 0)));
+    const tables = [this.table(across), this.table(down)] as const;
+    const rows = this.surface(part.width, last - first);
+    const result = this.surface(part.width, part.height);
+    return {
+      size,
+      uploaded: this.texture(width, height),
+      tables: [tables[0].texture, tables[1].texture],
+      rows,
+      result,
+      first,
+      part: [left, top, part.width, part.height],
+      bytes: width * height * 4 + rows.bytes + result.bytes + tables[0].bytes + tables[1].bytes,
+    };
+  }
+
+  /** What resample.glsl reads. */
+  private table({ firsts, counts, weights }: Taps) {
+    const { resources } = this.device;
+    const width = 1 + Math.ceil(Math.max(...counts) / 4);
+    const size = { width, height: firsts.length, layers: 1 };
+    const data = new Float32Array(width * size.height * 4);
+    for (const [k, own] of weights.entries()) {
+      data.set([firsts[k] ?? 0, own.length], k * width * 4);
+      data.set(own, (k * width + 1) * 4);
+    }
+    const texture = resources.texture(size, "rgba32f");
+    for (const _ of resources.upload(texture, size, data));
+    return { texture, bytes: data.byteLength };
+  }
+
+  private surface(width: number, height: number): Surface {
+    const { resources } = this.device;
+    const texture = resources.texture({ width, height, layers: 1 }, "rgba8");
+    const framebuffer = resources.framebuffer(texture, 1, "rgba8");
+    return { texture, framebuffer, width, height, layers: 1, bytes: width * height * 4 };
+  }
+
+  /** Two-dimensional, since only those get pictures from canvas and video without a way through this thread. */
+  private texture(width: number, height: number): Uploaded {
+    const { alive, gl } = this.device;
+    const texture = gl.createTexture();
+    alive.textures += 1;
+    this.bind(texture);
+    readByTexel(gl, gl.TEXTURE_2D);
+    gl.texImage2D(
+      gl.TEXTURE_2D, 0, gl.RGBA8, width, height, 0, gl.RGBA, gl.UNSIGNED_BYTE, null,
+    ); // biome-ignore format: one call's arguments
+    return { texture, width, height };
+  }
+
+  private bind(texture: WebGLTexture): void {
+    const { gl, state } = this.device;
+    if (state.unit !== PICTURE_UNIT) gl.activeTexture(gl.TEXTURE0 + PICTURE_UNIT);
+    state.unit = PICTURE_UNIT;
+    gl.bindTexture(gl.TEXTURE_2D, texture);
+  }
+
+  /** The context's pixel store stays as it is at first: rows from the top, colours as the browser shows them. */
+  private upload({ texture }: Uploaded, picture: Upload): void {
+    const { gl } = this.device;
+    this.bind(texture);
+    if ("videoWidth" in picture) {
+      // A texture of the same size is filled again. Browsers copy a film's pictures on the device with this call alone.
+      gl.texImage2D(gl.TEXTURE_2D, 0, gl.RGBA8, gl.RGBA, gl.UNSIGNED_BYTE, picture);
+    } else gl.texSubImage2D(gl.TEXTURE_2D, 0, 0, 0, gl.RGBA, gl.UNSIGNED_BYTE, picture);
+  }
+
+  private draw(input: Input, place: Place, mirrored: boolean, staging: Staging): void {
+    const { uploaded, tables, rows, result, part } = place;
+    const sides = sidesOf(input);
+    const stored = [Number(input.layout === "NHWC"), input.dtype === "uint8" ? 255 : 1];
+    this.pass(0, [tables[0]], rows, [place.first, mirrored ? -uploaded.width : 0]);
+    this.pass(1, [tables[1], rows.texture], result, [place.first]);
+    this.pass(2, [result.texture], staging, [...sides, staging.width, ...part, ...stored]);
+  }
+
+  private pass(
+    index: number,
+    inputs: readonly WebGLTexture[],
+    { framebuffer, width, height }: Staging,
+    numbers: readonly number[],
+  ): void {
+    const { gl, state } = this.device;
+    const linked = this.linked[index];
+    if (linked === undefined) throw new Error("a picture is taken before its programs are here");
+    state.scissor(undefined);
+    state.use(linked.program);
+    state.bind(inputs);
+    state.target(framebuffer);
+    state.viewport(0, 0, width, height);
+    this.numbers.fill(0);
+    this.numbers.set(numbers);
+    gl.uniform4iv(this.locations[index] ?? null, this.numbers);
+    gl.drawArrays(gl.TRIANGLES, 0, 3);
+    linked.drawn = true;
+  }
+}
+
+/** A picture's numbers as an input has them that is fed with it, for each example of its batch; waits for them. */
+export async function numbersOf(
+  device: GlDevice,
+  input: Input,
+  picture: Picture,
+): Promise<Float32Array<ArrayBuffer>> {
+  const count = input.shape.reduce((product, side) => product * side, 1);
+  if (input.fit === "") throw noPictures(input.key);
+  const feeding = new Feeding(device);
+  try {
+    await feeding.prepare();
+    const { generation, gl, state } = device;
+    device.check(generation);
+    const longest = Math.min(count, device.capabilities.target.max_texture_size);
+    const width = Math.ceil(longest / 4);
+    const surface = makeSurface(device, width, Math.ceil(count / 4 / width), 1);
+    try {
+      if (!feeding.take(input, { picture, mirrored: false }, surface)) throw unseen(input.key);
+      const data = new Float32Array(width * surface.height * 4);
+      state.target(surface.framebuffer);
+      gl.readPixels(0, 0, width, surface.height, gl.RGBA, gl.FLOAT, data);
+      device.check(generation); // a lost context leaves `data` as it was, without a word
+      return data.slice(0, count);
+    } finally {
+      if (device.generation === generation) freeSurface(device, surface);
+    }
+  } finally {
+    feeding.dispose();
+  }
+}
+
+/** Nothing is to be seen of a picture that somebody wants the numbers of. */
+export function unseen(key: string): PlanError {
+  return new PlanError(
+    `the picture for input ${JSON.stringify(key)} has no size: wait until the image is loaded or the video has a frame, ` +
+      "and close no bitmap before",
+  );
+}
+
+function made(width: number, height: number): OffscreenCanvas | HTMLCanvasElement {
+  if (typeof OffscreenCanvas !== "undefined") return new OffscreenCanvas(width, height);
+  return Object.assign(document.createElement("canvas"), { width, height });
+}
+
+function context2d(
+  canvas: OffscreenCanvas | HTMLCanvasElement,
+  willReadFrequently: boolean,
+): OffscreenCanvasRenderingContext2D | CanvasRenderingContext2D {
+  const context = canvas.getContext("2d", { willReadFrequently });
+  if (context === null) throw new PlanError("this browser has no room for a canvas");
+  return context as OffscreenCanvasRenderingContext2D | CanvasRenderingContext2D;
+}
+
+/** ImageData on a canvas of its size. */
+function put(data: ImageData): OffscreenCanvas | HTMLCanvasElement {
+  const canvas = made(data.width, data.height);
+  context2d(canvas, true).putImageData(data, 0, 0);
+  return canvas;
+}

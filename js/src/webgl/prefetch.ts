@@ -1,0 +1,34 @@
+// A Plan's programs, compiled while its weights are still on their way.
+
+import { checkPlan } from "../plan/checks.ts";
+import type { ProgramSource } from "../plan/program_source.ts";
+import type { Device } from "../plan/runtime.ts";
+import type { PlanHeader } from "../plan/schema.ts";
+import type { GlDevice } from "./device.ts";
+import { displayPrograms } from "./display.ts";
+import { COMBINE, MIN_MAX } from "./kernels.ts";
+
+/**
+ * Compiles what a session of this Plan will ask for first; undone by calling the result, once that session has them.
+ * Throws at once what is wrong with the Plan.
+ */
+export function compileAhead(
+  given: Device,
+  plan: PlanHeader,
+  uniforms: Uint8Array,
+): Promise<() => void> {
+  const device = given as GlDevice;
+  checkPlan(plan, uniforms.byteLength, device.capabilities.target);
+  device.check();
+  return compiled(device, [...plan.programs, ...displayPrograms(plan), COMBINE, MIN_MAX]);
+}
+
+async function compiled(device: GlDevice, sources: readonly ProgramSource[]): Promise<() => void> {
+  const { generation, programs } = device;
+  await device.measured(); // how they read textures stands in their text
+  device.check(generation);
+  const linked = await programs.acquire(sources);
+  return () => {
+    if (device.generation === generation) programs.release(linked);
+  };
+}

@@ -1,0 +1,230 @@
+// Compiles shaders once a page, without making the page wait.
+import vertexText from "../../../src/nbglcnn/ops/shaders/vertex.glsl";
+import { shaderMessage } from "../plan/error_text.ts";
+import type { ProgramSource } from "../plan/program_source.ts";
+import { type Alive, ContextLostError, ShaderError } from "../plan/runtime.ts";
+import { hidden, pause } from "../plan/schedule.ts";
+import type { State } from "./gl_state.ts";
+
+const HEAD = "#version 300 es\n";
+/** The binding point of the prelude's uniform block. */
+export const PASS_BINDING = 0;
+/** Without KHR_parallel_shader_compile each one is waited for by a fence; two keep the driver busy. */
+const IN_FLIGHT = 2;
+/** What a program's end costs is the driver's affair: after so long the page can draw a frame. */
+const HOLD_MS = 16;
+
+/** A linked program, shared by all who asked for the same text. */
+export interface Linked {
+  readonly key: string;
+  readonly name: string;
+  readonly program: WebGLProgram;
+  /** False until it has drawn: the first draw of a program builds its pipeline. */
+  drawn: boolean;
+}
+
+interface Entry extends Linked {
+  readonly source: string;
+  readonly lines: string | undefined;
+  readonly samplers: readonly string[];
+  readonly fragment: WebGLShader;
+  /** Its own vertex shader and that one's text. */
+  readonly vertex: readonly [WebGLShader, string] | undefined;
+  fence: WebGLSync | null;
+  users: number;
+  ready: Promise<void>;
+}
+
+export class Programs {
+  /** Reads are texture() instead of textureLod(): see the prelude. Set before anything is compiled. */
+  readTexture = false;
+  private readonly gl: WebGL2RenderingContext;
+  private readonly state: State;
+  private readonly alive: Alive;
+  private readonly finish: () => Promise<void>;
+  private readonly parallel: KHR_parallel_shader_compile | null;
+  private readonly entries = new Map<string, Entry>();
+  private vertex: WebGLShader | undefined;
+
+  /** `finish` resolves when the device has nothing to do. */
+  constructor(gl: WebGL2RenderingContext, state: State, alive: Alive, finish: () => Promise<void>) {
+    this.gl = gl;
+    this.finish = finish;
+    this.state = state;
+    this.alive = alive;
+    this.parallel = gl.getExtension("KHR_parallel_shader_compile");
+  }
+
+  /** Linked programs in the order of `sources`; each call is undone by `release`. */
+  async acquire(
+    sources: readonly ProgramSource[],
+    onProgress: (done: number) => void = () => undefined,
+  ): Promise<Linked[]> {
+    const fresh: Entry[] = [];
+    const entries = sources.map((source) => {
+      const key = this.keyOf(source);
+      let entry = this.entries.get(key);
+      if (entry === undefined) {
+        entry = this.make(key, source);
+        this.entries.set(key, entry);
+        fresh.push(entry);
+      }
+      entry.users += 1;
+      return entry;
+    });
+    let done = entries.filter((entry) => !fresh.includes(entry)).length;
+    const building = this.build(fresh, () => onProgress(++done));
+    for (const entry of fresh) {
+      entry.ready = building;
+      entry.ready.catch(() => undefined); // it is awaited below, by whoever asked
+    }
+    try {
+      await Promise.all(entries.map((entry) => entry.ready));
+    } catch (error) {
+      this.release(entries);
+      throw error;
+    }
+    onProgress(entries.length);
+    return entries;
+  }
+
+  release(linked: readonly Linked[]): void {
+    for (const { key, program } of linked) {
+      const entry = this.entries.get(key);
+      if (entry?.program !== program) continue; // of a context that is gone
+      entry.users -= 1;
+      if (entry.users > 0) continue;
+      this.entries.delete(key);
+      this.gl.deleteSync(entry.fence); // of one that another's failure kept from being asked
+      this.gl.deleteShader(entry.fragment);
+      if (entry.vertex !== undefined) this.gl.deleteShader(entry.vertex[0]);
+      this.gl.deleteProgram(entry.program);
+      this.alive.programs -= 1;
+    }
+    if (this.entries.size === 0 && this.vertex !== undefined) {
+      this.gl.deleteShader(this.vertex);
+      this.vertex = undefined;
+    }
+  }
+
+  private keyOf({ source, samplers, vertex = "" }: ProgramSource): string {
+    return `${samplers.join()}\n${vertex}\n${this.textOf(source)}`;
+  }
+
+  private textOf(source: string): string {
+    return `${HEAD}${this.readTexture ? "#define READ_TEXTURE\n" : ""}${source}`;
+  }
+
+  private make(key: string, { name, source, samplers, vertex, lines }: ProgramSource): Entry {
+    const { gl } = this;
+    this.alive.programs += 1;
+    return {
+      key,
+      name,
+      samplers,
+      lines,
+      source: this.textOf(source),
+      program: gl.createProgram(),
+      fragment: created(gl.createShader(gl.FRAGMENT_SHADER)),
+      vertex:
+        vertex === undefined
+          ? undefined
+          : [created(gl.createShader(gl.VERTEX_SHADER)), this.textOf(vertex)],
+      fence: null,
+      drawn: false,
+      users: 0,
+      ready: Promise.resolve(),
+    };
+  }
+
+  /** All are compiled, then all linked, then, when the device has done so, each is asked. */
+  private async build(entries: readonly Entry[], onDone: () => void): Promise<void> {
+    const width = this.parallel === null ? IN_FLIGHT : entries.length;
+    let submitted = 0;
+    for (const [k, entry] of entries.entries()) {
+      if (submitted < Math.min(k + width, entries.length)) {
+        const batch = entries.slice(submitted, k + width);
+        this.submit(batch);
+        submitted += batch.length;
+      }
+      while (!hidden() && !this.isBuilt(entry)) await pause(true);
+      onDone();
+    }
+    if (entries.length === 0) return;
+    let since = Number.NEGATIVE_INFINITY;
+    for (const entry of entries) {
+      if (performance.now() - since > HOLD_MS) {
+        // What came of it can only be asked behind all that the device has to do.
+        if (!hidden()) await this.finish();
+        since = performance.now();
+      }
+      this.check(entry);
+    }
+  }
+
+  private submit(entries: readonly Entry[]): void {
+    const { gl } = this;
+    if (this.vertex === undefined) {
+      this.vertex = created(gl.createShader(gl.VERTEX_SHADER));
+      gl.shaderSource(this.vertex, HEAD + vertexText);
+      gl.compileShader(this.vertex);
+    }
+    for (const entry of entries) {
+      gl.shaderSource(entry.fragment, entry.source);
+      gl.compileShader(entry.fragment);
+      if (entry.vertex === undefined) continue;
+      gl.shaderSource(...entry.vertex);
+      gl.compileShader(entry.vertex[0]);
+    }
+    for (const entry of entries) {
+      gl.attachShader(entry.program, entry.vertex?.[0] ?? this.vertex);
+      gl.attachShader(entry.program, entry.fragment);
+      gl.linkProgram(entry.program);
+      if (this.parallel === null) entry.fence = this.fence();
+    }
+    gl.flush();
+    this.state.works += 1;
+  }
+
+  private fence(): WebGLSync | null {
+    const { gl } = this;
+    return gl.fenceSync(gl.SYNC_GPU_COMMANDS_COMPLETE, 0);
+  }
+
+  private isBuilt(entry: Entry): boolean {
+    const { gl, parallel } = this;
+    if (parallel === null || gl.isContextLost()) return this.isPast(entry.fence);
+    return gl.getProgramParameter(entry.program, parallel.COMPLETION_STATUS_KHR);
+  }
+
+  private isPast(fence: WebGLSync | null): boolean {
+    const { gl } = this;
+    if (fence === null || gl.isContextLost()) return true;
+    return gl.getSyncParameter(fence, gl.SYNC_STATUS) === gl.SIGNALED;
+  }
+
+  private check(entry: Entry): void {
+    const { gl } = this;
+    const linked = gl.getProgramParameter(entry.program, gl.LINK_STATUS);
+    if (gl.isContextLost())
+      throw new ContextLostError("the graphics context was lost while compiling");
+    gl.deleteSync(entry.fence);
+    entry.fence = null;
+    if (!linked) {
+      const [vertex, vertexSource = ""] = entry.vertex ?? [];
+      const vertexLog = vertex && gl.getShaderInfoLog(vertex);
+      if (vertexLog) throw new ShaderError(shaderMessage(entry.name, vertexLog, vertexSource));
+      const log = gl.getShaderInfoLog(entry.fragment) || gl.getProgramInfoLog(entry.program) || "";
+      throw new ShaderError(shaderMessage(entry.name, log, entry.lines ?? entry.source));
+    }
+    this.state.use(entry.program);
+    for (const [unit, name] of entry.samplers.entries()) {
+      gl.uniform1i(gl.getUniformLocation(entry.program, name), unit);
+    }
+  }
+}
+
+function created<T>(object: T | null): T {
+  if (object === null) throw new ContextLostError();
+  return object;
+}

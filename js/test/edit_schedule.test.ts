@@ -1,0 +1,266 @@
+// What edits need on a device: which textures, tables and programs they share, and how previews and stages are keyed.
+import assert from "node:assert/strict";
+import test from "node:test";
+import { stageKey } from "../src/plan/derived_values.ts";
+import type { Stock, Wanted } from "../src/plan/edit_schedule.ts";
+import { type Edit, TRANSFORMS } from "../src/plan/edits.ts";
+import type { Texture, Value } from "../src/plan/schema.ts";
+import { PLAIN_EDIT } from "./plain_edit.ts";
+import { header } from "./plans.ts";
+import "./text_imports.ts";
+
+const { lay, sameShape } = await import("../src/plan/edit_schedule.ts");
+const { checkEdits, checkPreview } = await import("../src/plan/check_edits.ts");
+const { arraySize, bendProgram, costOf, numbersOfEdit, padded, tableOf, tableSize } = await import(
+  "../src/plan/edit_program.ts"
+);
+
+const PLAN = header((plan) => {
+  const [value] = plan.values;
+  const nchw = [2, 5, 2, 3];
+  const layout = { ...value.layout, nchw };
+  const words = [...nchw, ...value.words.slice(4)];
+  plan.values.push({ ...value, key: "y", shape: nchw, nchw, layout, words, after: 0, texture: 2 });
+  plan.values.push({ ...value, key: "fixed", after: -2 });
+});
+const [X, Y] = PLAN.values as [Value, Value];
+
+const edit = (name: string, more: Partial<Edit> = {}): Edit => ({
+  ...PLAIN_EDIT,
+  layer: "y",
+  name,
+  transform: "multiply",
+  parameters: [2],
+  ...more,
+});
+const wanted = (more: Partial<Wanted>): Wanted => ({
+  edits: [],
+  array: () => new Float32Array(60),
+  compared: [],
+  staged: [],
+  preview: null,
+  ...more,
+});
+
+/** Gives each name, and each program's text, a number of its own. */
+function stock(longest = 4096) {
+  const names = new Map<string, number>();
+  const sizes = new Map<string, Texture>();
+  const number = (name: string): number => {
+    names.set(name, names.get(name) ?? 100 + names.size);
+    return names.get(name) ?? -1;
+  };
+  const one: Stock = {
+    program: ({ source }) => number(`program ${source}`),
+    texture: (name, size) => {
+      sizes.set(name, size);
+      return number(name);
+    },
+    has: (name) => names.has(name),
+    table: (of) => number(`table ${of}`),
+    array: (hash, name = `array ${hash}`) => number(name),
+    longest,
+  };
+  const kept = () => [...names.keys()].filter((name) => !name.startsWith("program"));
+  const programs = () => names.size - kept().length;
+  return { one, kept, programs, sizes };
+}
+
+test("edits of one value alternate between two textures and end in one that stays", () => {
+  const { one, kept, programs } = stock();
+  const edits = ["a", "b", "c", "d"].map((name) => edit(name));
+  const laid = lay(PLAN, wanted({ edits }), one);
+  assert.deepEqual(
+    kept().filter((name) => name.startsWith("bent")),
+    ["bent 1 1", "bent 1 2", "bent 1 0"],
+  );
+  assert.equal(programs(), 1, "all multiply");
+  assert.equal(laid.behind.get(0)?.length, 4);
+  assert.equal(laid.numbers.length, 4);
+  assert.equal(laid.values.get("y")?.texture, laid.bent.get(1));
+});
+
+test("a table of channels is each edit's own, and an array is shared by its contents", () => {
+  const { one, kept } = stock();
+  const edits = [
+    edit("a", { transform: "inject", parameters: [], array: "hash" }),
+    edit("b", { channels: [1] }),
+    edit("c", { layer: "x", transform: "inject", parameters: [], array: "hash" }),
+  ];
+  lay(PLAN, wanted({ edits }), one);
+  assert.deepEqual(
+    kept().filter((name) => /^(table|array)/.test(name)),
+    ["table of c 4", "array hash", "table of a 5", "table of b 5"],
+  );
+});
+
+test("programs differ by the transform, a text of one's own, and the layers of the texture", () => {
+  const text = (layers: number, transform: string | undefined, source = "") =>
+    bendProgram(layers, false, transform, edit("e", { source, names: ["p"] })).source;
+  const all = [
+    text(1, "multiply"),
+    text(2, "multiply"),
+    text(1, "add"),
+    text(1, undefined),
+    text(1, "glsl", "y = x * p;"),
+    text(1, "glsl", "y = x + p;"),
+    bendProgram(1, true, "multiply").source,
+  ];
+  assert.equal(new Set(all).size, all.length);
+  assert.equal(text(1, "multiply"), all[0]);
+});
+
+test("a preview is of its own channel, example and number of asking", () => {
+  const preview = (channel: number, image: number, id = 0) =>
+    lay(
+      PLAN,
+      wanted({ preview: { layer: "y", channel, image, edits: [edit("a")], id } }),
+      stock().one,
+    );
+  const [of] = preview(3, 1).numbers;
+  assert.deepEqual(of?.alone, [3, 1]);
+  assert.notDeepEqual(preview(3, 1).previews, preview(3, 1, 1).previews);
+  const [key = ""] = preview(3, 1).previews;
+  const value = preview(3, 1).values.get(key);
+  assert.deepEqual(value?.nchw, [1, 1, 2, 3]);
+  assert.equal(preview(3, 1).bases.get(value as Value), undefined, "another laying's");
+});
+
+test("previews need textures that the device can have", () => {
+  const preview = { layer: "y", channel: 0, image: 0, edits: [edit("a")], id: 0 };
+  const laid = (longest: number) =>
+    lay(PLAN, wanted({ preview }), stock(longest).one).previews.length;
+  assert.deepEqual([laid(3), laid(2)], [1, 0]);
+});
+
+test("a preview of channels and images that are not there is refused", () => {
+  const asked = (channel: number, image: number, edits = [edit("a")]) =>
+    checkPreview(PLAN, { layer: "y", channel, image, edits });
+  asked(0, 0);
+  asked(4, 1);
+  for (const [channel, image] of [[5, 0], [-1, 0], [0, 2], [0, -1]] as const)
+    assert.throws(() => asked(channel, image), /no preview of channel/); // biome-ignore format: pairs
+  assert.throws(() => asked(0, 0, [edit("a", { layer: "x" })]), /no preview/);
+  const inject = edit("a", { transform: "inject", parameters: [], array: "h" });
+  assert.throws(() => asked(0, 0, [inject]), /no preview/);
+});
+
+test("the stages of a value are before all edits and behind each, on or off", () => {
+  const { one, kept } = stock();
+  const edits = [edit("a"), edit("off", { enabled: false }), edit("c")];
+  const { values } = lay(PLAN, wanted({ edits, staged: ["y"] }), one);
+  const textures = [0, 1, 2, 3].map((k) => values.get(stageKey("y", k))?.texture);
+  const [before, first, off, last] = textures;
+  assert.equal(before, Y.texture);
+  assert.equal(first, off, "what is off changes nothing");
+  assert.equal(new Set([before, first, last]).size, 3);
+  assert.equal(values.get(stageKey("y", 4)), undefined);
+  assert.deepEqual(
+    kept().filter((name) => name.startsWith("stage")),
+    ["stage 1 0"],
+  );
+});
+
+test("what is compared without any edit needs nothing, until something was edited", () => {
+  const { one, kept } = stock();
+  const compared = ["x", "y"];
+  assert.equal(lay(PLAN, wanted({ compared }), one).copies.size, 0);
+  assert.deepEqual(kept(), []);
+  const bent = lay(PLAN, wanted({ compared, edits: [edit("a")] }), one);
+  assert.deepEqual([...bent.copies.keys()], [0, 1]);
+  const after = lay(PLAN, wanted({ compared }), one);
+  assert.deepEqual(
+    [after.copies.size, after.last.length],
+    [0, 2],
+    "the difference stays, which is 0",
+  );
+});
+
+test("other numbers keep the shape of passes, another edit or compared value does not", () => {
+  const { one } = stock();
+  const laid = (more: Partial<Wanted>) => lay(PLAN, wanted(more), one);
+  const first = laid({ edits: [edit("a")] });
+  assert.ok(sameShape(first, laid({ edits: [edit("a", { parameters: [3], mix: 0.5 })] })));
+  assert.ok(!sameShape(first, laid({ edits: [edit("b")] })), "its table of channels is another");
+  assert.ok(!sameShape(first, laid({ edits: [edit("a", { layer: "x" })] })));
+  assert.ok(!sameShape(first, laid({ edits: [edit("a", { transform: "add" })] })));
+  assert.ok(!sameShape(first, laid({ edits: [edit("a"), edit("b")] })));
+  assert.ok(!sameShape(first, laid({ edits: [edit("a")], compared: ["y"] })));
+  assert.ok(!sameShape(first, laid({ edits: [edit("a")], staged: ["y"] })));
+});
+
+test("edits are checked at their bounds: channels, parameters, arrays, names", () => {
+  const check = (...edits: Edit[]) => checkEdits(PLAN, edits, () => new Float32Array(2 * 5 * 6));
+  const names = Array.from({ length: 9 }, (_, k) => `p${k}`);
+  const text = (count: number) =>
+    edit("a", {
+      transform: "glsl",
+      source: "y = x;",
+      names: names.slice(0, count),
+      parameters: names.slice(0, count).map(() => 0),
+    });
+  check(edit("a", { channels: [0, 4] }), edit("b", { channels: [] }));
+  check(text(8), edit("b", { transform: "inject", parameters: [], array: "h" }));
+  for (const wrong of [
+    edit("a", { channels: [5] }),
+    edit("a", { channels: [-1] }),
+    edit("a", { channels: [0.5] }),
+    edit("a", { parameters: [] }),
+    edit("a", { parameters: [Number.NaN] }),
+    edit("a", { mix: Number.POSITIVE_INFINITY }),
+    edit("a", { transform: "none" }),
+    edit("a", { layer: "fixed" }),
+    edit("a", { layer: "z" }),
+    edit("a", { source: "y = x;" }),
+    edit("a", { transform: "inject", parameters: [], array: "h", channels: [0] }),
+    text(9),
+  ])
+    assert.throws(() => check(wrong), { name: "PlanError" });
+  assert.throws(() => check(edit("a"), edit("a")), /two edits have one name/);
+  const saturation = edit("a", { transform: "saturation", parameters: [1] });
+  assert.throws(() => check(saturation), /3 or 4 channels, not 5/);
+  check({ ...saturation, layer: "x" });
+});
+
+test("tables and arrays lie in rows of 2048 texels, four numbers each", () => {
+  const nchw = (channels: number) => ({ nchw: [1, channels, 1, 1] as const });
+  assert.deepEqual(tableSize(nchw(1)), { width: 1, height: 1, layers: 1 });
+  assert.deepEqual(tableSize(nchw(8192)), { width: 2048, height: 1, layers: 1 });
+  assert.deepEqual(tableSize(nchw(8193)), { width: 2048, height: 2, layers: 1 });
+  assert.deepEqual(arraySize(0), { width: 1, height: 1, layers: 1 });
+  assert.deepEqual(arraySize(4 * 2048), { width: 2048, height: 1, layers: 1 });
+  assert.deepEqual(arraySize(4 * 2048 + 1), { width: 2048, height: 2, layers: 1 });
+  assert.deepEqual([...tableOf(nchw(5), [4, 1])], [0, 2, 0, 0, 1, 0, 0, 0]);
+  assert.deepEqual([...tableOf(nchw(5), null)], [1, 2, 3, 4, 5, 0, 0, 0]);
+  assert.deepEqual([...tableOf(nchw(2), [])], [0, 0, 0, 0]);
+  const whole = new Float32Array(8).fill(1);
+  assert.equal(padded(whole), whole);
+  assert.deepEqual([...padded(new Float32Array(5).fill(1))], [1, 1, 1, 1, 1, 0, 0, 0]);
+});
+
+test("a pass costs by its texels, the reads of its transform, and more where it has all transforms", () => {
+  const cost = (
+    transform: string,
+    parameters: number[],
+    value = X,
+    alone?: readonly [number, number],
+  ) =>
+    costOf({
+      ...numbersOfEdit(value, edit("a", { transform, parameters }), 0),
+      ...(alone && { alone }),
+    });
+  const one = cost("multiply", [2]);
+  assert.equal(one, 6 * 18);
+  assert.equal(cost("multiply", [2], Y), 4 * one, "two images of two groups");
+  const reshaped = { ...Y, words: X.words, layout: X.layout };
+  assert.equal(cost("multiply", [2], reshaped), 10 * one, "a channel a texel");
+  assert.equal(cost("multiply", [2], X, [0, 0]), 7 * one);
+  assert.equal(cost("edges", []), 6 * (15 + 9 * 3));
+  assert.equal(cost("blur", [1]), 6 * (15 + 9 * 3));
+  assert.equal(cost("sharpen", [5, 1]), cost("blur", [1]));
+  assert.equal(cost("erode", [2]), 6 * (15 + 25 * 3));
+  assert.equal(
+    TRANSFORMS.every(({ name }) => cost(name, [1, 1]) > 0),
+    true,
+  );
+});

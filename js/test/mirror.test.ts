@@ -1,0 +1,209 @@
+// A page that follows a loop in Python: weights that come in parts, and a curve that it has seen in part.
+
+import assert from "node:assert/strict";
+import { mock, test } from "node:test";
+import { signal } from "@preact/signals";
+import type { Content, Engine } from "../src/engine/types.ts";
+import {
+  NO_TRAINING,
+  type TrainingActions,
+  type WeightRows,
+} from "../src/features/training/state.ts";
+import type { Mirrored } from "../src/messages.ts";
+import type { Session } from "../src/plan/runtime.ts";
+import type { ViewerState } from "../src/state.ts";
+import "./text_imports.ts";
+
+const { CommTrainer } = await import("../src/comm/training_host.ts");
+const { Mirroring } = await import("../src/features/mirror/mirror.ts");
+const { Line } = await import("../src/features/training/loss_history.ts");
+
+mock.timers.enable({ apis: ["setTimeout"] });
+
+/** After this, promises that are settled have called back. */
+const settled = async (): Promise<void> => {
+  for (let k = 0; k < 20; k++) await Promise.resolve();
+};
+
+type Take = (message: Mirrored, data: Uint8Array<ArrayBuffer>) => WeightRows | undefined;
+
+const bytes = (...numbers: number[]): Uint8Array<ArrayBuffer> =>
+  new Uint8Array(Float32Array.from(numbers).buffer);
+
+/** A page with textures of four and of eight numbers, and what Python says of the past. */
+function page(past: readonly (readonly [number, number])[] = []) {
+  const line = new Line();
+  for (const one of past) line.add(...one);
+  const asked: string[] = [];
+  const textures = [{ width: 1, height: 1, layers: 1 }, { width: 1, height: 2, layers: 1 }]; // biome-ignore format: pairs
+  const own = {
+    progress: signal(NO_TRAINING),
+    trainingActions: signal<TrainingActions | null>(null),
+    checkpoint: signal<number | null>(null),
+    mirroring: signal<Take | null>(null),
+    run: signal(0),
+    session: signal(0),
+    rows: signal<WeightRows>(new Map([[7, Float32Array.of(9)]])),
+    plan: signal({ textures, parameters: [] }),
+    earlier: signal<WeightRows | null>(null),
+  };
+  const blob = async (name: string) => {
+    asked.push(name);
+    const numbers = [line.steps, 0, ...line.losses, ...line.accuracies];
+    return bytes(...numbers);
+  };
+  const session = { plan: { parameters: [] } } as unknown as Session;
+  const engine: {
+    shown: Content | undefined;
+    content: Content | undefined;
+    initialState: Engine["initialState"];
+    use: Engine["use"];
+  } = {
+    shown: undefined,
+    content: undefined,
+    initialState: () => new Map(engine.content?.rows),
+    use: (work) => work(session),
+  };
+  const send = () => undefined;
+  const host = new CommTrainer("p", engine as Engine, { send, blob });
+  const record = { id: "a", round: 1, state: "running" };
+  const mirroring = new Mirroring(own as unknown as ViewerState, host, record as never);
+  const message = (more: Partial<Mirrored> = {}): Mirrored => ({
+    type: "mirrored",
+    training: "a",
+    base: 0,
+    revision: 1,
+    textures: [0, 1],
+    part: 0,
+    count: 1,
+    step: 1,
+    first: 0,
+    rows: 0,
+    held_out: [],
+    ...more,
+  });
+  const take = (more: Partial<Mirrored>, ...numbers: number[]) => {
+    const found = own.mirroring.value?.(message(more), bytes(...numbers));
+    return found && Object.fromEntries([...found].map(([k, all]) => [k, [...all]]));
+  };
+  /** Weights behind a step come, and their run begins; the result ends it. */
+  const begin = (step: number): (() => Promise<void>) => {
+    const data = bytes(...FOUR, ...EIGHT);
+    const rows = own.mirroring.value?.(message({ step, textures: [0, 1] }), data);
+    assert.ok(rows);
+    engine.content = { plan: "plan", weights: [], inputs: [], rows };
+    engine.shown = undefined;
+    return async () => {
+      engine.shown = engine.content;
+      own.run.value += 1;
+      mock.timers.tick(300);
+      await settled();
+    };
+  };
+  return { own, mirroring, take, asked, begin };
+}
+
+const FOUR = [1, 2, 3, 4];
+const EIGHT = [11, 12, 13, 14, 15, 16, 17, 18];
+
+test("weights are those of their textures, and others stay", () => {
+  const { take, mirroring } = page();
+  assert.deepEqual(take({}, ...FOUR, ...EIGHT), { 0: FOUR, 1: EIGHT, 7: [9] });
+  assert.deepEqual(take({ textures: [1] }, ...EIGHT), { 1: EIGHT, 7: [9] });
+  // One number too many or too few: of another Plan.
+  assert.equal(take({}, ...FOUR, ...EIGHT, 0), undefined);
+  assert.equal(take({}, ...FOUR, ...EIGHT.slice(1)), undefined);
+  assert.equal(take({ textures: [0, 5] }, ...FOUR, ...EIGHT), undefined);
+  mirroring.close();
+});
+
+test("parts are put together in their order alone, and a first part begins again", () => {
+  const { take, mirroring } = page();
+  const part = (k: number, ...numbers: number[]) => take({ part: k, count: 3 }, ...numbers);
+  const [left, right] = [EIGHT.slice(0, 4), EIGHT.slice(4)];
+  assert.equal(part(0, ...FOUR), undefined);
+  assert.equal(part(1, ...left), undefined);
+  assert.deepEqual(part(2, ...right), { 0: FOUR, 1: EIGHT, 7: [9] });
+  assert.equal(part(1, ...left), undefined, "nothing has begun");
+  // The one before was broken off.
+  part(0, 0, 0, 0, 0);
+  part(1, 0, 0, 0, 0);
+  part(0, ...FOUR);
+  part(2, ...right); // out of order
+  take({ training: "b", part: 1, count: 3 }, ...right);
+  part(1, ...left);
+  part(1, ...left); // twice
+  assert.deepEqual(part(2, ...right), { 0: FOUR, 1: EIGHT, 7: [9] });
+  mirroring.close();
+});
+
+test("a curve grows by the steps of a message, and what comes twice takes the place of what was there", async () => {
+  const { own, take, mirroring, asked } = page();
+  await settled();
+  assert.deepEqual(asked, ["a"]);
+  const weights = [...FOUR, ...EIGHT];
+  take({ rows: 2, step: 2 }, 0.5, 0.25, 0.375, 0.5, ...weights);
+  const curve = () => {
+    const { losses, accuracies, step } = own.progress.value;
+    return [losses, accuracies, step];
+  };
+  assert.deepEqual(curve(), [[0.5, 0.375], [0.25, 0.5], 2]);
+  take({ first: 2, rows: 1, step: 3 }, 0.125, 0.75, ...weights);
+  assert.deepEqual(curve(), [[0.5, 0.375, 0.125], [0.25, 0.5, 0.75], 3]);
+  take({ first: 1, rows: 1, step: 2 }, 0.0625, 1, ...weights);
+  assert.deepEqual(curve(), [[0.5, 0.0625], [0.25, 1], 2]);
+  assert.equal(asked.length, 1);
+  mirroring.close();
+});
+
+test("steps that a page has not seen are asked for, and an older past is not taken", async () => {
+  const past = [[4, 0], [3, 0.5], [2, 1]] as const; // biome-ignore format: pairs
+  const { own, take, mirroring, asked } = page(past);
+  // A message comes before the past, with steps behind it.
+  take({ first: 3, rows: 1, step: 4 }, 1, 1, ...FOUR, ...EIGHT);
+  assert.deepEqual(own.progress.value.losses, []);
+  assert.equal(asked.length, 2);
+  await settled();
+  assert.deepEqual(own.progress.value.losses, [4, 3, 2]);
+  take({ first: 3, rows: 1, step: 4 }, 1, 1, ...FOUR, ...EIGHT);
+  assert.deepEqual(own.progress.value.losses, [4, 3, 2, 1]);
+  assert.equal(asked.length, 2);
+  take({ first: 6, rows: 1, step: 7 }, 0, 1, ...FOUR, ...EIGHT);
+  await settled();
+  assert.deepEqual(own.progress.value.losses, [4, 3, 2, 1], "what came is shorter");
+  mirroring.close();
+  assert.equal(own.mirroring.value, null);
+});
+
+test("a checkpoint can be looked at while newer weights are computed, and stays so behind them", async () => {
+  const { own, mirroring, begin } = page();
+  await begin(1)();
+  const end = begin(2);
+  const { progress, trainingActions, earlier } = own;
+  assert.deepEqual(
+    progress.value.checkpoints.map(({ id, step, fits }) => [id, step, fits]),
+    [[1, 1, true]],
+  );
+  trainingActions.value?.look(1);
+  const rows = earlier.value;
+  assert.deepEqual([...(rows ?? [])].slice(-2), [[0, Float32Array.from(FOUR)], [1, Float32Array.from(EIGHT)]]); // biome-ignore format: pairs
+  assert.equal(progress.value.looking, 1);
+  await end();
+  await begin(3)();
+  assert.equal(earlier.value, rows);
+  assert.equal(progress.value.looking, 1);
+  mirroring.close();
+});
+
+test("the checkpoint that is looked at is kept, however many come behind it", async () => {
+  const { own, mirroring, begin } = page();
+  for (const step of [1, 10, 20]) await begin(step)();
+  own.checkpoint.value = 3;
+  own.trainingActions.value?.look(3);
+  for (let step = 40; step < 1e6; step = 2 * step) await begin(step)();
+  const { checkpoints, looking } = own.progress.value;
+  assert.equal(checkpoints.length, 12);
+  assert.equal(looking, 3);
+  assert.ok(checkpoints.some(({ id, step }) => id === 3 && step === 20));
+  mirroring.close();
+});

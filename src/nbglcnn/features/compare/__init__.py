@@ -1,0 +1,1 @@
+"""Two networks, or two inputs of one, layer by layer."""

@@ -1,0 +1,270 @@
+"""compare: two networks, or two inputs of one, in a Viewer that shows how each layer differs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from nbglcnn import load
+from nbglcnn.errors import InputError, ModelError, unknown
+from nbglcnn.features.edits import weights
+from nbglcnn.graph import Array
+from nbglcnn.inputs.arguments import with_elements
+from nbglcnn.load import Joined, Side
+from nbglcnn.plan.schema import Comparison as ComparedPlan
+from nbglcnn.python_fallback import load_mixed
+from nbglcnn.report import Change, Report
+from nbglcnn.widget.viewer import Viewer
+
+
+def compare(
+    a: Any,
+    b: Any,
+    x: Any = None,
+    x_b: Any = None,
+    *,
+    titles: tuple[str, str] = ("", ""),
+    observe: str | Sequence[str] = "all",
+    strict: bool = False,
+    preprocess: Any = None,
+    **options: Any,
+) -> Comparison:
+    """Run two networks, or one on two inputs, with the difference B − A of every layer.
+
+    Args:
+        a: a model as the Viewer takes it, or a Viewer: its network, weights and input of now.
+        b: the same; or a state_dict: the network of `a` with these weights.
+        x: the input of both. Without it a Viewer's own counts, and for the other side that of `a`.
+        x_b: another input for `b`, with as many examples.
+        titles: what A and B are called, for example ("epoch 1", "epoch 20").
+        observe: which layers are compared and kept: "all", "outputs" alone, or names (in `a`).
+        strict: refuse what would be computed in Python, as for the Viewer.
+        preprocess: how pictures become what both models take, as for the Viewer; a Viewer that is
+            given keeps its own.
+        options: further ones of the Viewer: `classes`, `precision`, `height`, `timeout`. Without
+            `classes` they are those of `a`, or of `b`, unless both have some and they differ.
+
+    Layers are compared where they have one name and one shape; those without such a partner in
+    their order, with one of the same operator and shape, then with one of the same shape.
+    `comparison.unmatched` are the rest. A later change of a model or Viewer that was given changes
+    nothing here.
+
+    Raises:
+        InputError: an input is missing or doesn't fit; the inputs' shapes leave no layer of one
+            shape; the state_dict isn't that of the model.
+        ModelError: not a model, or two models without a layer of the same shape.
+        UnsupportedOperator, UnsupportedModel: as for the Viewer.
+    """
+    if isinstance(titles, str) or not isinstance(titles, Sequence) or len(titles) != 2:
+        raise InputError(f"titles={titles!r}; two are needed, as ('epoch 1', 'epoch 20')")
+    title_a, title_b = titles
+    if preprocess is not None:
+        same = a is b
+        a = _prepared(a, preprocess)
+        b = a if same else _prepared(b, preprocess)
+    if x is None and not isinstance(a, Viewer) and isinstance(b, Viewer):
+        x = b.inputs_of_now()
+    left = _side(a, x, strict)
+    given = x if x_b is None else x_b
+    if given is None and not isinstance(b, Viewer):
+        given = left.arrays
+    if isinstance(b, Mapping):
+        changed = load.with_parameters(left.graph, load.as_loaded(left.model, b))
+        right = Side(left.model, changed, load.arrays_for(changed, given))
+    else:
+        right = _side(b, given, strict, left if a is b else None)
+    for side in (left, right):
+        with_elements(side.graph.inputs, side.arrays)
+    counts = [{array.shape[:1] for array in side.arrays} for side in (left, right)]
+    if len(counts[0]) == len(counts[1]) == 1 and counts[0] != counts[1]:
+        few, many = (sizes.pop()[0] for sizes in counts)
+        raise InputError(f"A's input has {few} examples, B's {many}: give both as many")
+    joined = Joined(
+        left,
+        right,
+        one_input=x_b is None and _equal(left.arrays, right.arrays),
+        one_model=left.model is right.model and not isinstance(b, Mapping) and _one(left, right),
+        observe=observe,
+        titles=(str(title_a), str(title_b)),
+    )
+    return Comparison(joined, **options)
+
+
+def _prepared(model: Any, preprocess: Any) -> Any:
+    """A model with a preprocess; what brings its own, or is weights alone, stays as it is."""
+    if isinstance(model, Viewer | Mapping):
+        return model
+    return load.prepared(model, preprocess)
+
+
+def _side(model: Any, x: Any, strict: bool, same: Side | None = None) -> Side:
+    """A model or Viewer with an input; `same` is a side with the same model."""
+    if isinstance(model, Comparison):
+        raise ModelError("a comparison is no model: give one of the two that it compares")
+    if isinstance(model, Viewer):
+        network = model.network
+        arrays = (
+            model.inputs_of_now()
+            if x is None
+            else load.arrays_for(network.graph, x, network.arrays)
+        )
+        return Side(network.model, replace(network.graph, classes=network.classes), arrays)
+    if same is not None:
+        try:
+            return Side(model, same.graph, load.arrays_for(same.graph, x))
+        except InputError:
+            pass  # of another shape, or none that fits: then `load` says so
+    graph, arrays = (load.load if strict else load_mixed)(model, x)
+    return Side(model, graph, arrays)
+
+
+def _equal(a: Sequence[Array], b: Sequence[Array]) -> bool:
+    return len(a) == len(b) and all(
+        one.dtype == other.dtype and np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
+        for one, other in zip(a, b, strict=True)
+    )
+
+
+def _one(left: Side, right: Side) -> bool:
+    """Whether both sides have the same weights."""
+    ours, theirs = (
+        {name: np.asarray(side.graph.values[value].data)
+         for name, value in side.graph.parameters.items()}
+        for side in (left, right)
+    )  # fmt: skip
+    return ours.keys() == theirs.keys() and _equal(
+        list(ours.values()), [theirs[name] for name in ours]
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A layer's values in A and in B, and B − A as the GPU computed it."""
+
+    a: Array
+    b: Array
+    difference: Array
+
+
+class Comparison(Viewer):
+    """Two networks in one Viewer, made by `compare`: A, B, and the differences of their layers.
+
+    `comparison["encoder.0"]` has a layer's `a`, `b` and `difference`, `changes()` a row for each.
+    The rest is the Viewer's, over the keys "A.encoder.0", "B.encoder.0" and
+    "difference.encoder.0". `input` is that of both; a tuple of A's inputs and B's where they have
+    inputs of their own.
+    """
+
+    def __init__(self, joined: Joined, **options: Any) -> None:
+        comparison = joined.graph.comparison
+        assert comparison is not None
+        observe: str | list[str] = "all"
+        if joined.observe != "all":
+            kept = [(pair.a, pair.b, pair.difference) for pair in comparison.pairs]
+            observe = [*(key for keys in kept for key in keys), comparison.table]
+        self._joined = joined
+        super().__init__(joined, observe=observe, **options)
+        self.show()
+
+    @property
+    def matched(self) -> tuple[tuple[str, str], ...]:
+        """What is compared: names in A and in B, in the order of A."""
+        return tuple((pair.name, pair.b.removeprefix("B.")) for pair in self._compared.pairs)
+
+    @property
+    def unmatched(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The layers of A, and those of B, without a partner of the same shape."""
+        found = self._compared
+        return (
+            tuple(key.removeprefix("A.") for key in found.only_a),
+            tuple(key.removeprefix("B.") for key in found.only_b),
+        )
+
+    def __getitem__(self, name: str) -> Difference:
+        return self._read([name], None)[name]
+
+    def to_dict(self, *, timeout: float | None = None) -> dict[str, Difference]:
+        """All layers that are compared, by their names in A, read in one round trip."""
+        return self._read([pair.name for pair in self._compared.pairs], timeout)
+
+    def changes(self, *, timeout: float | None = None) -> Report[Change]:
+        """How much each layer of B differs from A, over all examples: computed where both run.
+
+        A row has the largest and the mean |B − A|, and the mean relative to the mean of |A|.
+        Layers in order, then inputs, modules of several layers, and outputs;
+        `changes().first_diverging` is the first layer that differs at all.
+        """
+        compared = self._compared
+        table = self.activations.read(compared.table, timeout=timeout).astype(np.float64)
+        rows = []
+        layers = {layer.name for layer in self.layers}
+        for pair in sorted(compared.pairs, key=lambda pair: pair.a not in layers):
+            mean, most, own = table[:, 3 * pair.row : 3 * pair.row + 3].T
+            change, size = float(mean.mean()), float(own.mean())
+            relative = change / size if size else np.inf if change else 0.0
+            worst = float(most.max())
+            rows.append(Change(pair.name, worst, change, relative, worst == 0))
+        names = frozenset(pair.name for pair in compared.pairs if pair.a in layers)
+        return Report(tuple(rows), "are equal in A and B", names)
+
+    def show(
+        self,
+        layer: str | int | None = None,
+        channels: int | Sequence[int] = (),
+        *,
+        view: str | None = None,
+        pixel: tuple[int, int] | None = None,
+    ) -> None:
+        """Turn the page to the Compare tab, by the name of a layer; else as `Viewer.show` does."""
+        compared = {pair.name: pair.difference for pair in self._compared.pairs}
+        if pixel is None and view in (None, "compare") and (layer is None or layer in compared):
+            view, layer = "compare", None if layer is None else compared[str(layer)]
+        super().show(layer, channels, view=view, pixel=pixel)
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Give B other weights of the same shapes; A keeps its own."""
+        if self._joined.one_model:
+            raise InputError(
+                "A and B share their weights here, so that B can get no others: "
+                "compare(model, state_dict, x) gives it its own"
+            )
+        now = self.network.graph
+        names = [name.removeprefix("B.") for name in now.parameters if name.startswith("B.")]
+        state_dict = load.unwrapped_names(state_dict, names)
+        weights = {
+            name: now.values[value].data
+            for name, value in now.parameters.items()
+            if name.startswith("A.")
+        }
+        super().load_state_dict({**weights, **{f"B.{n}": v for n, v in state_dict.items()}})
+
+    def state_dict(self) -> dict[str, Any]:
+        """Every parameter and buffer of B as it is now, as `Viewer.state_dict`."""
+        return weights.state_dict(self._joined.b.model, self.network.graph, "B.")
+
+    def _read(self, names: Sequence[str], timeout: float | None) -> dict[str, Difference]:
+        known = {pair.name: pair for pair in self._compared.pairs}
+        for name in names:
+            if name not in known:
+                raise KeyError(unknown(name, list(known)))
+        pairs = [known[name] for name in names]
+        keys = [key for pair in pairs for key in (pair.a, pair.b, pair.difference)]
+        values = self.activations.read(list(dict.fromkeys(keys)), timeout=timeout)
+        return {
+            pair.name: Difference(values[pair.a], values[pair.b], values[pair.difference])
+            for pair in pairs
+        }
+
+    @property
+    def _compared(self) -> ComparedPlan:
+        return self.network.plan.header.comparison
+
+    def __repr__(self) -> str:
+        a, b = (side.graph.name for side in (self._joined.a, self._joined.b))
+        layers = {layer.name for layer in self.layers}
+        pairs = sum(pair.a in layers for pair in self._compared.pairs)
+        count = f"{self.network.plan.layer_count} layers, {pairs} compared"
+        return f"Comparison of {a} (A) and {b} (B): {count} ({self._state})"

@@ -1,0 +1,256 @@
+"""Bends as live objects: each one's traits are its parameters, and a sequence of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, overload
+from weakref import WeakValueDictionary
+
+import msgspec
+import traitlets
+
+from nbglcnn.errors import InputError, nearest, unknown
+from nbglcnn.features.edits import records
+from nbglcnn.features.edits.records import Edit
+from nbglcnn.features.edits.store import Store
+from nbglcnn.features.edits.transforms import GLSL, INJECT, KINDS
+from nbglcnn.transforms import Transform
+
+COMMON = ("mix", "channels", "enabled")  # what each bend has
+ONE_SHOT = ("enabled", "channels")  # each change of these is a step of its own
+
+
+class Bend(traitlets.HasTraits):
+    """A bend that is there: its parameters, `mix`, `channels` and `enabled` are traits to set.
+
+    They can be observed and linked, as with `ipywidgets.link`. `channels` are numbers, None for
+    all. What cannot be is refused, and the bend stays as it was.
+    """
+
+    mix = traitlets.Float(1.0)
+    enabled = traitlets.Bool(True)
+    channels: traitlets.TraitType[Any, Any] = traitlets.TraitType(None, allow_none=True)
+
+    removed = False
+
+    def __init__(self, store: Store, edit: Edit) -> None:
+        super().__init__()
+        self._store = store
+        self._edit = edit
+        self._quiet = False
+        self.take(edit)
+        self.observe(self._changed)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # Python would keep any name, and a misspelt parameter would change nothing without a word.
+        if not name.startswith("_") and not hasattr(type(self), name):
+            kind, own = self._edit.transform, [*records.parameters_of(self._edit), *COMMON]
+            raise AttributeError(
+                f"{kind} has no parameter {name!r}{nearest(name, own)}; there are {', '.join(own)}"
+            )
+        super().__setattr__(name, value)
+
+    @property
+    def name(self) -> str:
+        """Its own name, by which `viewer.bends` finds it."""
+        return self._edit.name
+
+    @property
+    def layer(self) -> str:
+        """The key of the value that it bends."""
+        return self._edit.layer
+
+    @property
+    def transform(self) -> Transform:
+        """What it does, with its parameters of now."""
+        return Transform(self._edit.transform, records.parameters_of(self._edit), self._edit.source)
+
+    def remove(self) -> None:
+        """Take it away; a second call does nothing."""
+        if not self.removed:
+            self._store.change(one for one in self._store.edits if one.name != self.name)
+
+    def begin(self, store: Store, edit: Edit) -> None:
+        """It is there again."""
+        self._store, self.removed = store, False
+        self.take(edit)
+
+    def end(self) -> None:
+        """It is there no more: nothing of the network is held any longer."""
+        self.removed = True
+        del self._store
+
+    def __repr__(self) -> str:
+        edit = self._edit
+        which = "" if edit.channels is None else f", channels={list(edit.channels)}"
+        rest = f", mix={edit.mix:g}" if edit.mix != 1 else ""
+        rest += "" if edit.enabled else ", enabled=False"
+        end = " (removed)" if self.removed else ""
+        return f"bend({edit.layer!r}, {self.transform!r}{which}{rest}, name={edit.name!r}){end}"
+
+    def take(self, edit: Edit) -> None:
+        """Follow what the store says of it."""
+        self._edit = edit
+        numbers = records.parameters_of(edit)
+        with self._quietly():
+            for name, number in numbers.items():
+                setattr(self, self._trait(name), number)
+            self.mix, self.enabled = edit.mix, edit.enabled
+            self.channels = None if edit.channels is None else list(edit.channels)
+
+    @contextmanager
+    def _quietly(self) -> Iterator[None]:
+        before, self._quiet = self._quiet, True
+        try:
+            yield
+        finally:
+            self._quiet = before
+
+    @staticmethod
+    def _trait(name: str) -> str:
+        return name
+
+    def _changed(self, change: Mapping[str, Any]) -> None:
+        if self._quiet:
+            return
+        name = change["name"]
+        try:
+            if self.removed:
+                raise InputError(f"the bend {self.name!r} was removed; add another one")
+            self._store.change(
+                [self._with(name, change["new"]) if one.name == self.name else one
+                 for one in self._store.edits],
+                "" if name in ONE_SHOT else f"{self.name} {name}",
+            )  # fmt: skip
+        except Exception:
+            self.take(self._edit)
+            raise
+        self.take(next(one for one in self._store.edits if one.name == self.name))
+
+    def _with(self, name: str, new: Any) -> Edit:
+        edit = self._edit
+        if name == "channels":
+            [value] = [v for v in self._store.plan.values if v.key == edit.layer]
+            own = self._store.channels(value, new)
+            return msgspec.structs.replace(edit, channels=own)
+        if name == "enabled":
+            return msgspec.structs.replace(edit, enabled=new)
+        # float(): a number of numpy passes for one in a trait, but is none in a message.
+        if name == "mix":
+            return msgspec.structs.replace(edit, mix=float(new))
+        numbers = {**records.parameters_of(edit), name: float(new)}
+        return msgspec.structs.replace(edit, parameters=tuple(numbers.values()))
+
+
+@cache
+def _class(transform: str, names: tuple[str, ...]) -> type[Bend]:
+    """Bends of one transform: their parameters are traits of the class."""
+    traits = {name: traitlets.Float() for name in names}
+    return type("Bend", (Bend,), {"__doc__": Bend.__doc__, "__module__": __name__, **traits})
+
+
+def bend_of(store: Store, edit: Edit) -> Bend:
+    """A live object for an edit."""
+    kind = KINDS.get(edit.transform)
+    names = tuple(one.name for one in kind.parameters) if kind else edit.names
+    return _class(edit.transform, names)(store, edit)
+
+
+class Bends(Sequence[Bend]):
+    """The bends of a network in the order in which they are applied: by index or by name."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._live: dict[str, Bend] = {}
+        # Removed ones that somebody still has: they live again when that is undone.
+        self._gone: WeakValueDictionary[str, Bend] = WeakValueDictionary()
+        store.listeners.append(self._follow)
+
+    @property
+    def store(self) -> Store:
+        """The edits of now, injected arrays among them, and the arrays themselves."""
+        return self._store
+
+    def _follow(self) -> None:
+        now = {one.name: one for one in self._store.edits if one.transform != INJECT}
+        for name, bend in list(self._live.items()):
+            edit = now.get(name)
+            if edit is None or not _same(edit, bend._edit):
+                bend.end()
+                self._gone[name] = self._live.pop(name)
+            else:
+                bend.take(edit)
+        for name, bend in list(self._gone.items()):
+            if name in now and _same(now[name], bend._edit):
+                bend.begin(self._store, now[name])
+                self._live[name] = self._gone.pop(name)
+
+    def _list(self) -> list[Bend]:
+        found = []
+        for edit in self._store.edits:
+            if edit.transform != INJECT:
+                if edit.name not in self._live:
+                    self._live[edit.name] = bend_of(self._store, edit)
+                found.append(self._live[edit.name])
+        return found
+
+    def __len__(self) -> int:
+        return sum(edit.transform != INJECT for edit in self._store.edits)
+
+    @overload
+    def __getitem__(self, which: int | str) -> Bend: ...
+    @overload
+    def __getitem__(self, which: slice) -> list[Bend]: ...
+    def __getitem__(self, which: int | str | slice) -> Bend | list[Bend]:
+        found = self._list()
+        if isinstance(which, str):
+            names = {bend.name: bend for bend in found}
+            if which not in names:
+                raise KeyError(unknown(which, list(names), "bend"))
+            return names[which]
+        return found[which]
+
+    def clear(self) -> None:
+        """Take all bends away; what is injected stays."""
+        self._store.change(one for one in self._store.edits if one.transform == INJECT)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All as data that JSON can hold."""
+        edits = [one for one in self._store.edits if one.transform != INJECT]
+        return {"bends": records.to_dict(edits)}
+
+    def from_dict(self, data: Mapping[str, Any]) -> None:
+        """Put those of a `to_dict` in the place of all.
+
+        A text in GLSL is taken only if this process has made it with `transforms.glsl`: a file of
+        somebody else's shall not bring a program along.
+
+        Raises:
+            InputError: it is no such dict, or a bend doesn't fit this network.
+            KeyError: a layer isn't there.
+        """
+        if not isinstance(data, Mapping) or set(data) != {"bends"}:
+            raise InputError('from_dict: the dict of a to_dict is needed, {"bends": [...]}')
+        edits = records.from_dict(data["bends"])
+        for one in edits:
+            if one.transform == INJECT:
+                raise InputError("from_dict: arrays are injected with inject, not by bends")
+            if one.transform == GLSL:
+                records.check_own(one.source)
+        kept = [one for one in self._store.edits if one.transform == INJECT]
+        self._store.change((*kept, *edits))
+
+    def __repr__(self) -> str:
+        return "\n".join(map(repr, self._list())) or "no bends"
+
+
+def _same(one: Edit, other: Edit) -> bool:
+    """Whether an edit is what a live object stands for."""
+    return (one.layer, one.transform, one.source, one.names) == (
+        other.layer,
+        other.transform,
+        other.source,
+        other.names,
+    )

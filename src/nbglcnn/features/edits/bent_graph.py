@@ -1,0 +1,102 @@
+"""A Graph with its edits as nodes: each key's value is what a hook there would leave behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+from nbglcnn.errors import InputError
+from nbglcnn.features.edits.replay import DOMAIN, Bending, node_of
+from nbglcnn.graph import Graph, Key, Node
+from nbglcnn.lowering.positions import Positions
+
+
+def bent_graph(graph: Graph, bends: Bending) -> Graph:
+    """The Graph in which keys and nodes have the values that they have behind the edits.
+
+    Raises:
+        InputError: what Python computes lies behind an edit: it has the values without them.
+    """
+    if not bends:
+        return graph
+    bent = hooked(
+        graph, [key.name for key in graph.keys if key.name in bends], "bent",
+        lambda key, value, name: [node_of(key.name, value, name, bends)],
+    )  # fmt: skip
+    changed = behind_of(bent)
+    for node in bent.nodes:
+        if node.python and not changed.isdisjoint(node.outputs):
+            raise InputError(
+                f"{node.name} ({node.python.operator}) is computed in Python, from values before "
+                f"the bends: what it gives for those of {next(iter(bends.edits))} isn't known"
+            )
+    return bent
+
+
+def hooked(
+    graph: Graph,
+    names: Collection[str],
+    word: str,
+    nodes_of: Callable[[Key, str, str], Sequence[Node]],
+) -> Graph:
+    """The Graph with nodes behind each of some keys, where a forward hook would act.
+
+    `nodes_of` makes them of the key, of the value that they read and of the name of what they give,
+    which `word` is part of: other keys of the value, and who reads it behind the key, have that.
+    """
+    positions = Positions(graph, graph.keys)
+    values, behind = dict(graph.values), dict[str, list[Node]]()  # nodes by the value they follow
+    made: dict[int, str] = {}
+
+    def of(number: int) -> str:
+        """The value of a key behind its node."""
+        if number in made:
+            return made[number]
+        key, source = graph.keys[number], positions.source(number)
+        value = key.value if source < 0 else of(source)
+        if key.name in names:
+            name = f"{key.value} {word} as {key.name}"
+            behind.setdefault(key.value, []).extend(nodes_of(key, value, name))
+            if key.value in values:  # of what is between two networks there are no shapes yet
+                values[name] = replace(values[key.value], name=name, data=None)
+            value = name
+        made[number] = value
+        return value
+
+    keys = tuple(replace(key, value=of(number)) for number, key in enumerate(graph.keys))
+
+    def read(node: Node, name: str) -> str:
+        number = positions.read_by(node, name) if name else -1
+        return name if number < 0 else of(number)
+
+    nodes = [node for name in graph.inputs for node in behind.pop(name, ())]
+    for own in graph.nodes:
+        nodes.append(replace(own, inputs=tuple(read(own, name) for name in own.inputs)))
+        nodes += (one for name in own.outputs for one in behind.pop(name, ()))
+    given = {old.value: key.value for old, key in zip(graph.keys, keys, strict=True)
+             if key.kind == "output"}  # fmt: skip
+    return replace(
+        graph,
+        nodes=tuple(nodes),
+        values=MappingProxyType(values),
+        keys=keys,
+        outputs=tuple(given.get(name, name) for name in graph.outputs),
+    )
+
+
+def behind_of(graph: Graph, keys: Collection[str] | None = None) -> set[str]:
+    """The values that depend on edits, on all of them or on those of `keys` alone."""
+    own = None if keys is None else {key.value for key in graph.keys if key.name in keys}
+    found: set[str] = set()
+    for node in graph.nodes:
+        bends = node.domain == DOMAIN and (own is None or not own.isdisjoint(node.outputs))
+        if bends or not found.isdisjoint(node.inputs):
+            found.update(filter(None, node.outputs))
+    return found
+
+
+def between_modules(graph: Graph, bends: Bending) -> list[str]:
+    """Keys with edits that no hook sees: operators of forward itself."""
+    return [k.name for k in graph.keys if k.name in bends and k.kind == "layer"
+            and not k.module_type]  # fmt: skip

@@ -1,0 +1,161 @@
+"""Edits as something to apply to a network's values by their keys, outside of a graphics device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import msgspec
+import numpy as np
+
+from nbglcnn.errors import InputError
+from nbglcnn.features.edits.records import Edit, active, from_dict, to_dict
+from nbglcnn.features.edits.reference import by_layer, edited
+from nbglcnn.features.edits.transforms import GLSL, INJECT
+from nbglcnn.graph import Array, Attribute, Node
+from nbglcnn.plan.layout import NCHW
+from nbglcnn.plan.schema import Plan
+
+DOMAIN = "nbglcnn.features.edits"  # of the nodes that stand for edits in a Graph
+# Of a value's largest: two who are right may be so far apart, and a threshold between them.
+UNSURE = 1e-5
+JUMP = 1e-4  # of the edited value's largest: what is no rounding any more
+
+
+@dataclass(frozen=True)
+class Bending:
+    """The active edits of a network by key, how their values are shown, and injected arrays.
+
+    `found` is what a device has made of bent values: where a threshold lies within the rounding of
+    an element, either side is right, and its side is taken.
+    """
+
+    edits: Mapping[str, tuple[Edit, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    shown: Mapping[str, NCHW] = field(default_factory=lambda: MappingProxyType({}))
+    arrays: Mapping[str, Array] = field(default_factory=lambda: MappingProxyType({}))
+    found: Mapping[str, Array] = field(default_factory=lambda: MappingProxyType({}))
+
+    def __bool__(self) -> bool:
+        return bool(self.edits)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.edits
+
+    def apply(self, key: str, array: Array) -> Array:
+        """A value after its edits: itself where it has none."""
+        if key not in self.edits:
+            return array
+        made = edited(array, self.shown[key], self.edits[key], self.arrays)
+        if key not in self.found or not any(jumps(edit) for edit in self.edits[key]):
+            return made
+        return _decided(array, made, self, key)
+
+    def without(self, keys: Iterable[str]) -> Bending:
+        """The same without the edits of some keys."""
+        own = self.edits.keys() - set(keys)
+        return Bending(
+            {key: self.edits[key] for key in self.edits if key in own},
+            {key: self.shown[key] for key in own},
+            self.arrays,
+            {key: self.found[key] for key in own if key in self.found},
+        )
+
+    def within(self, prefix: str, names: Mapping[str, str] = MappingProxyType({})) -> Bending:
+        """Of a comparison those of one side, under its own keys; `names` are keys of others."""
+        own = {
+            key: names.get(key, key.removeprefix(prefix))
+            for key in self.edits
+            if key in names or key.startswith(prefix)
+        }
+        return Bending(
+            {own[key]: self.edits[key] for key in own},
+            {own[key]: self.shown[key] for key in own},
+            self.arrays,
+            {own[key]: self.found[key] for key in own if key in self.found},
+        )
+
+
+NONE = Bending()
+
+
+def jumps(edit: Edit) -> bool:
+    """Whether the last digit of an element can make another one of it."""
+    return edit.transform == "threshold"
+
+
+def _decided(array: Array, made: Array, bends: Bending, key: str) -> Array:
+    """The edited value, with what was found where a threshold could go either way."""
+    shown, edits, arrays = bends.shown[key], bends.edits[key], bends.arrays
+    near = array.dtype.type(UNSURE * _largest(array) + 1e-6)
+    low, high = (edited(one, shown, edits, arrays) for one in (array - near, array + near))
+    found, bound = bends.found[key], JUMP * _largest(made)
+    least, most = np.fmin(np.fmin(low, high), made), np.fmax(np.fmax(low, high), made)
+    unsure = (most - least > bound) & (found >= least - bound) & (found <= most + bound)
+    return np.where(unsure, found, made).astype(made.dtype)
+
+
+def _largest(array: Array) -> float:
+    finite = np.abs(array[np.isfinite(array)])
+    return float(finite.max(initial=0.0))
+
+
+def bending(
+    plan: Plan,
+    edits: Iterable[Edit],
+    arrays: Mapping[str, Array],
+    found: Mapping[str, Array] = MappingProxyType({}),
+) -> Bending:
+    """The edits of a Plan that can be replayed; InputError by name for one that cannot."""
+    check_replayed(edits := active(edits), arrays)
+    layers = {layer: tuple(some) for layer, some in by_layer(edits).items()}
+    shown = {value.key: value.nchw for value in plan.values if value.key in layers}
+    own = {key: found[key] for key in layers if key in found}
+    return Bending(layers, shown, dict(arrays), own)
+
+
+def check_replayed(edits: Iterable[Edit], arrays: Mapping[str, Array]) -> None:
+    """InputError for an active edit that only a graphics device runs, or whose array isn't here."""
+    for edit in active(edits):
+        if edit.transform == GLSL:
+            raise InputError(
+                f"the bend {edit.name!r} of {edit.layer} is a text in GLSL, which runs on a "
+                "graphics device alone: switch it off (enabled = False) or remove it"
+            )
+        if edit.transform == INJECT and edit.array not in arrays:
+            what = "is frozen" if edit.frozen else "has an injected array"
+            raise InputError(
+                f"{edit.layer} {what}, and these bends carry no arrays: give the Viewer's or "
+                "Session's own bends in place of data"
+            )
+
+
+def node_of(key: str, value: str, made: str, bends: Bending) -> Node:
+    """A Graph's node that makes of a value what it is after the edits of a key."""
+    edits = bends.edits[key]
+    arrays = {f"array {one.array}": bends.arrays[one.array] for one in edits if one.array}
+    attributes: dict[str, Attribute] = {
+        "edits": msgspec.json.encode(to_dict(edits)).decode(),
+        "shown": tuple(bends.shown[key]),
+        **arrays,
+        **({"found": bends.found[key]} if key in bends.found else {}),
+    }
+    return Node(f"bends of {key}", "Bend", (value,), (made,), attributes, domain=DOMAIN)
+
+
+def computed(node: Node, array: Array) -> Array:
+    """What such a node gives, in the precision of its input."""
+    attributes = node.attributes
+    text, shown = attributes["edits"], attributes["shown"]
+    assert isinstance(text, str)
+    assert isinstance(shown, tuple)
+    n, c, h, w = (int(size) for size in shown)
+    prefix = "array "
+    arrays = {
+        name.removeprefix(prefix): np.asarray(data)
+        for name, data in attributes.items()
+        if name.startswith(prefix)
+    }
+    edits = from_dict(msgspec.json.decode(text))
+    found = {"": np.asarray(attributes["found"])} if "found" in attributes else {}
+    return Bending({"": edits}, {"": (n, c, h, w)}, arrays, found).apply("", array)

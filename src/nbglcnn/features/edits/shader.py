@@ -1,0 +1,124 @@
+"""What bend.glsl is given: its text, the numbers of one pass, and the table of channels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+
+from nbglcnn.features.edits.records import Edit
+from nbglcnn.features.edits.transforms import KINDS, NUMBERS
+from nbglcnn.lowering.glsl import shader
+from nbglcnn.lowering.slots import Number, placed, write
+from nbglcnn.plan import schema as p
+
+SAMPLERS = ("x0", "x1", "table", "array")
+TABLE_WIDTH = 2048  # texels in a row
+# What a Plan's passes know beforehand is asked of the uniforms here: one program for all.
+CONSTANTS: dict[str, str | int] = {
+    "BN": "u.o.block.x",
+    "BY": "u.o.block.y",
+    "BX": "u.o.block.z",
+    "PHASED": 1,
+    "WHOLE": 0,
+    "MANY": 1,
+}
+RESHAPED: dict[str, str | int] = {"RESHAPED": 1, "WRAPPED": "u_side"}
+# What bend.glsl is told, by name in JavaScript, too. `side`: the longest of a texture in strips.
+SLOTS = placed(
+    "int transform, stage, one_channel, one_example; ivec4 shown; int injected, side;"
+    "vec4 parameters[2]; float mix"
+)
+MOST_PARAMETERS = 8
+# A text of one's own is the body of a function of these names, which sets y.
+CUSTOM = """
+float custom(float x, int example, int channel, int row, int column) {
+  int examples = u_shown.x, channels = u_shown.y, height = u_shown.z, width = u_shown.w;
+PARAMETERS  float y = x;
+#line 1
+SOURCE;
+  return y;
+}
+"""
+
+
+@cache
+def program(
+    layers: int, reshaped: bool, transform: str, source: str = "", names: tuple[str, ...] = ()
+) -> p.Program:
+    """The program of a transform for textures of so many layers.
+
+    `reshaped`: of values that are shown in another nchw than they lie in, or lie in strips.
+    """
+    constants: dict[str, str | int] = {"LAYERS": layers, **CONSTANTS}
+    constants |= RESHAPED if reshaped else {}
+    constants |= {"CUSTOM": 1} if source else {}
+    constants |= {name.upper(): number for name, number in NUMBERS.items()}
+    # Compilers leave out what the other transforms would do, which costs as much as a convolution.
+    constants |= {"TRANSFORM": NUMBERS[transform], "ONE_CHANNEL": -1}
+    text = "\n".join(
+        [
+            *(f"#define {name} {value}" for name, value in constants.items()),
+            *(slot.macro() for slot in SLOTS),
+            shader("prelude.glsl"),
+            *(f"uniform sampler2DArray {name};" for name in SAMPLERS),
+            *(f"layout(location = {k}) out vec4 o{k};" for k in range(layers)),
+            shader("bend.glsl"),
+            custom(source, names) if source else "",
+        ]
+    )
+    return p.Program("bend", text, SAMPLERS, layers)
+
+
+def custom(source: str, names: Sequence[str]) -> str:
+    """The function that a text of one's own is the body of."""
+    places = [f"u_parameters({k // 4}).{'xyzw'[k % 4]}" for k in range(len(names))]
+    pairs = zip(names, places, strict=True)
+    lines = "".join(f"  float {name} = {place};\n" for name, place in pairs)
+    return CUSTOM.replace("PARAMETERS", lines).replace("SOURCE", source)
+
+
+def is_reshaped(value: p.Value) -> bool:
+    """Whether a value is shown in another nchw than it lies in, or lies in strips."""
+    return bool(value.layout.side) or value.nchw != value.layout.nchw
+
+
+def words(value: p.Value, edit: Edit, stage: int) -> bytes:
+    """One pass's uniform block."""
+    block = np.zeros(p.UNIFORM_BYTES // 4, np.int32)
+    for at in (0, 16, 32):
+        block[at : at + 16] = value.words
+    injected = value.nchw[1] if edit.channels is None else len(edit.channels)
+    parameters = [*edit.parameters, *[0.0] * (MOST_PARAMETERS - len(edit.parameters))]
+    numbers: dict[str, Number] = {
+        "transform": NUMBERS[edit.transform], "stage": stage, "one_channel": -1, "one_example": 0,
+        "shown": value.nchw, "injected": injected, "side": value.layout.side or 2**24,
+        "parameters": parameters, "mix": edit.mix,
+    }  # fmt: skip
+    write(block, SLOTS, numbers)
+    return block.tobytes()
+
+
+def stages(edit: Edit) -> int:
+    """How many passes an edit takes."""
+    return KINDS[edit.transform].stages if edit.transform in KINDS else 1
+
+
+def table(value: p.Value, channels: Sequence[int] | None) -> p.Float32:
+    """A texel (row, column, 4) a group of channels: each one's place among the chosen, or 0."""
+    groups = -(-value.nchw[1] // 4)
+    width = min(groups, TABLE_WIDTH)
+    found = np.zeros((-(-groups // width), width, 4), np.float32)
+    chosen = np.arange(value.nchw[1]) if channels is None else np.asarray(channels, int)
+    found.reshape(-1)[chosen] = np.arange(1, len(chosen) + 1)
+    return found
+
+
+def flat(array: p.Float32) -> p.Float32:
+    """An injected array as texels (row, column, 4) in row-major order."""
+    texels = max(1, -(-array.size // 4))
+    width = min(texels, TABLE_WIDTH)
+    found = np.zeros((-(-texels // width), width, 4), np.float32)
+    found.reshape(-1)[: array.size] = array.reshape(-1)
+    return found

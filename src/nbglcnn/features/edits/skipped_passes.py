@@ -1,0 +1,109 @@
+"""What a latent spares: the passes that nothing behind its code needs, and the values old then."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nbglcnn.features.edits.records import Edit, active
+from nbglcnn.plan import schema as p
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """Passes of a Plan that need not run, and the values that they would make, by their numbers."""
+
+    passes: frozenset[int] = frozenset()
+    values: frozenset[int] = frozenset()
+
+
+NOTHING = Skipped()
+
+
+def not_run(key: str) -> str:
+    """The words of a KeyError: a value that is asked for while it is spared."""
+    return (
+        f"{key!r} has no value now: a latent stands in the place of what it leads to, and its "
+        "layer is skipped. Turn the latent off (viewer.source = None, or set viewer.input) to "
+        "have it computed again"
+    )
+
+
+def skipped(header: p.Header, edits: Sequence[Edit]) -> Skipped:
+    """What need not run while edits that skip stand in the place of their layers' values.
+
+    What follows from the given values runs, and what that needs besides them, as the other end of
+    a skip connection; and whatever makes a state that is carried on. All else is spared.
+    """
+    numbers = {value.key: number for number, value in enumerate(header.values)}
+    given = {numbers[one.layer] for one in active(edits) if one.skips}
+    if not given:
+        return NOTHING
+    behind = [_is_behind(header, number, given) for number in range(len(header.values))]
+    follows = _following(header, behind)
+    needed = _needed(header, behind, follows)
+    last = {step.output: number for number, step in enumerate(header.passes)}
+    old = {
+        number
+        for number, value in enumerate(header.values)
+        if not behind[number] and value.texture in last and not needed[last[value.texture]]
+    }
+    return Skipped(frozenset(k for k, one in enumerate(needed) if not one), frozenset(old))
+
+
+def following(header: p.Header, layer: str) -> frozenset[str]:
+    """The keys of all values that follow from a layer's, and of those that repeat it."""
+    numbers = {value.key: number for number, value in enumerate(header.values)}
+    given = {numbers[layer]}
+    behind = [_is_behind(header, number, given) for number in range(len(header.values))]
+    follows = _following(header, behind)
+    last = {step.output: number for number, step in enumerate(header.passes)}
+    return frozenset(
+        value.key
+        for number, value in enumerate(header.values)
+        if behind[number] or (value.texture in last and follows[last[value.texture]])
+    )
+
+
+def _is_behind(header: p.Header, number: int, given: set[int]) -> bool:
+    """Whether it is a given value, or another name or a view of one."""
+    while number >= 0:
+        if number in given:
+            return True
+        number = header.values[number].source
+    return False
+
+
+def _read(step: p.Pass) -> list[tuple[int, int]]:
+    """The textures of a pass, each with the value that it is read as, or -1."""
+    return list(zip(step.inputs, step.values or (-1,) * len(step.inputs), strict=True))
+
+
+def _following(header: p.Header, behind: Sequence[bool]) -> list[bool]:
+    """Which passes follow from the given values."""
+    textures: set[int] = set()  # that hold what follows, up to here
+    found = []
+    for step in header.passes:
+        one = any((v >= 0 and behind[v]) or t in textures for t, v in _read(step))
+        (textures.add if one else textures.discard)(step.output)
+        found.append(one)
+    return found
+
+
+def _needed(header: p.Header, behind: Sequence[bool], follows: Sequence[bool]) -> list[bool]:
+    """Those, and which others make what they read."""
+    whole: dict[int, int] = {}
+    for step in header.passes:
+        width, height = step.viewport
+        whole[step.output] = max(whole.get(step.output, 0), width * height)
+    wanted = {carry.source for carry in header.carries}
+    found = [False] * len(header.passes)
+    for number, step in reversed(list(enumerate(header.passes))):
+        if not follows[number] and step.output not in wanted:
+            continue
+        found[number] = True
+        width, height = step.viewport
+        if width * height == whole[step.output]:  # what was there before is written over
+            wanted.discard(step.output)
+        wanted.update(t for t, v in _read(step) if v < 0 or not behind[v])
+    return found

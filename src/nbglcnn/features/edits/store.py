@@ -1,0 +1,368 @@
+"""The edits of one network: as they are now, as they were, and the arrays that they inject."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from nbglcnn.channels import Channels
+from nbglcnn.errors import InputError
+from nbglcnn.features.edits.records import Edit, checked, checked_channels, editable
+from nbglcnn.features.edits.transforms import GLSL, INJECT
+from nbglcnn.graph import Array
+from nbglcnn.inputs.arrays import plain_array
+from nbglcnn.plan.schema import Plan, Value, content_hash
+from nbglcnn.transforms import Transform
+
+MOST_STEPS = 50  # that can be undone
+ONE_STEP = 1.0  # seconds within which changes of one number are one step
+
+
+@dataclass(frozen=True, slots=True)
+class EditState:
+    """What is edited at one time: the edits, and how many of the weights' edits are made."""
+
+    edits: tuple[Edit, ...] = ()
+    weights: int = 0
+
+
+class Store:
+    """Holds the edits, checks and undoes them.
+
+    `apply` is given every new EditState before it counts; where it raises, the old one stays.
+    `plan` gives the Plan of now, `value` that of a key before its own edits.
+    """
+
+    def __init__(
+        self,
+        plan: Callable[[], Plan],
+        apply: Callable[[EditState], None],
+        value: Callable[[str], Array],
+    ) -> None:
+        self._plan_of = plan
+        self._apply = apply
+        self._value_of = value
+        self.now = EditState()
+        self.past: list[EditState] = []
+        self.future: list[EditState] = []
+        self.arrays: dict[str, Array] = {}
+        self._step = ("", 0.0)
+        self.listeners: list[Callable[[], None]] = []
+
+    @property
+    def plan(self) -> Plan:
+        """The Plan whose values are edited."""
+        return self._plan_of()
+
+    @property
+    def edits(self) -> tuple[Edit, ...]:
+        """All of now, in order."""
+        return self.now.edits
+
+    # Changes
+
+    def change(self, edits: Iterable[Edit], step: str = "") -> None:
+        """Make these the edits of now, as a step that can be undone.
+
+        Changes of one `step` within a second of each other are undone together.
+        """
+        self._move(EditState(checked(edits, self.plan), self.now.weights), step)
+
+    def set_weights(self, count: int, step: str = "", within: float | None = None) -> None:
+        """Say that so many of the weights' edits are made now, as a step that can be undone."""
+        self._move(EditState(self.now.edits, count), step, within)
+
+    def joins(self, step: str, within: float | None = None) -> bool:
+        """Whether a change of this step belongs to the last one; it has just been then.
+
+        `within`: how many seconds behind the last one it may come; by default ONE_STEP.
+        """
+        last, at = self._step
+        now = time.monotonic()
+        found = step != "" and step == last and now - at < (ONE_STEP if within is None else within)
+        if found:
+            self._step = step, now
+        return found
+
+    def _move(self, state: EditState, step: str, within: float | None = None) -> None:
+        if state == self.now:
+            return
+        before = self.now
+        self._take(state)
+        if not self.joins(step, within):
+            self.past = [*self.past, before][-MOST_STEPS:]
+        self._step = step, time.monotonic()
+        self.future = []
+        self._tell()
+
+    def _take(self, state: EditState) -> None:
+        for edit in state.edits:
+            self._check_array(edit)
+        self._apply(state)
+        self.now = state
+
+    def _check_array(self, edit: Edit) -> None:
+        if edit.transform != INJECT:
+            return
+        n, c, h, w = editable(self.plan, edit.layer).nchw
+        count = c if edit.channels is None else len(edit.channels)
+        array = self.arrays.get(edit.array)
+        if array is None:
+            raise InputError(f"inject into {edit.layer}: its array is not here any more")
+        if array.size != n * count * h * w:
+            raise InputError(
+                f"inject into {edit.layer}: its array {array.shape} is not one of {count} channels"
+            )
+
+    def _tell(self) -> None:
+        for listener in self.listeners:
+            listener()
+
+    def undo(self) -> bool:
+        """Take the last step back; whether there was one."""
+        return self._go(self.past, self.future)
+
+    def redo(self) -> bool:
+        """Do again what was undone last; whether there was something."""
+        return self._go(self.future, self.past)
+
+    def _go(self, source: list[EditState], target: list[EditState]) -> bool:
+        if not source:
+            return False
+        before = self.now
+        state = source[-1]
+        self._take(EditState(checked(state.edits, self.plan), state.weights))
+        source.pop()
+        target.append(before)
+        self._step = "", 0.0
+        self._tell()
+        return True
+
+    def restore(
+        self, now: EditState, past: Sequence[EditState] | None, future: Sequence[EditState] | None
+    ) -> None:
+        """Take what a page has made of them; InputError or KeyError where it cannot be."""
+        now = EditState(checked(now.edits, self.plan), now.weights)
+        if now != self.now:
+            self._take(now)
+        if past is not None and future is not None:
+            self.past, self.future = [*past][-MOST_STEPS:], [*future][-MOST_STEPS:]
+        self._step = "", 0.0
+        self._tell()
+
+    def again(self) -> list[str]:
+        """Give the edits to whoever runs them once more: the Plan has changed.
+
+        Those that don't fit it are left out, now and in every step; why, of each of now.
+        """
+        problems: list[str] = []
+        now = self._fitting(self.now, problems)
+        self.past = [self._fitting(one, []) for one in self.past]
+        self.future = [self._fitting(one, []) for one in self.future]
+        changed = now != self.now
+        self._take(now)
+        if changed:
+            self._tell()
+        return problems
+
+    def take_first(self, batch: int) -> None:
+        """Keep of every array for so many examples the first one's, in all steps.
+
+        The Plan has changed to one of one example; `again` gives it the edits.
+        """
+        names: dict[str, str] = {}
+        arrays: dict[str, Array] = {}
+        for name, data in self.arrays.items():
+            first = np.ascontiguousarray(data[:1]) if len(data) == batch else data
+            names[name] = content_hash(first.data.cast("B"))
+            arrays[names[name]] = first
+
+        def renamed(state: EditState) -> EditState:
+            edits = (
+                msgspec.structs.replace(one, array=names.get(one.array, "")) for one in state.edits
+            )
+            return EditState(tuple(edits), state.weights)
+
+        self.arrays = arrays
+        self.now = renamed(self.now)
+        self.past = [renamed(one) for one in self.past]
+        self.future = [renamed(one) for one in self.future]
+
+    def _fitting(self, state: EditState, problems: list[str]) -> EditState:
+        kept = []
+        for edit in state.edits:
+            try:
+                checked([edit], self.plan)
+                self._check_array(edit)
+            except (InputError, KeyError) as error:
+                problems.append(f"{edit.name}: {error.args[0]}")
+            else:
+                kept.append(edit)
+        return EditState(tuple(kept), state.weights)
+
+    def forget_weights(self) -> None:
+        """The weights' edits are none any more: other weights were loaded."""
+        states = [EditState(one.edits) for one in (*self.past, self.now)]
+        steps = [one for one, next_ in pairwise(states) if one != next_]
+        future = [EditState(one.edits) for one in self.future]
+        self.past, self.future = steps, [one for one in future if one != states[-1]]
+        self.now = states[-1]
+        self._tell()
+
+    # New edits
+
+    def bent(
+        self,
+        layer: str,
+        transform: Transform,
+        channels: Any = None,
+        mix: float = 1.0,
+        name: str | None = None,
+        enabled: bool = True,
+    ) -> Edit:
+        """Add a bend behind all others; the edit that it is."""
+        if not isinstance(transform, Transform):
+            raise InputError(
+                f"bend: {transform!r} is no transform; give one of nbglcnn.transforms, as in "
+                f"bend({layer!r}, transforms.rotate(30))"
+            )
+        value = editable(self.plan, layer)
+        edit = Edit(
+            layer=layer,
+            name=self._free(name, transform.name),
+            transform=transform.name,
+            parameters=tuple(transform.parameters.values()),
+            channels=self.channels(value, channels),
+            mix=mix,
+            enabled=bool(enabled),
+            source=transform.source,
+            names=tuple(transform.parameters) if transform.name == GLSL else (),
+        )
+        self.change((*self.edits, edit))
+        return edit
+
+    def injected(
+        self, layer: str, array: Any, channels: Any = None, *, frozen: bool = False
+    ) -> Edit:
+        """Put an array in the place of a layer's values, or of some channels', before its bends."""
+        value = editable(self.plan, layer)
+        own = self.channels(value, channels)
+        data = fitted(array, value.shape, value.nchw, own, layer)
+        name = content_hash(data.data.cast("B"))
+        self.arrays[name] = data
+        edit = Edit(
+            layer=layer,
+            name=self._free(None, "freeze" if frozen else INJECT),
+            transform=INJECT,
+            channels=own,
+            array=name,
+            frozen=frozen,
+        )
+        # In front of the layer's bends, which bend it; of several the last one counts.
+        others = [one for one in self.edits if not _replaces(edit, one)]
+        first = next(
+            (k for k, one in enumerate(others) if one.layer == layer and one.transform != INJECT),
+            len(others),
+        )
+        self.change((*others[:first], edit, *others[first:]))
+        return edit
+
+    def released(self, layer: str) -> None:
+        """End what is injected into a layer, or frozen."""
+        editable(self.plan, layer)
+        self.change(e for e in self.edits if e.layer != layer or e.transform != INJECT)
+
+    def channels(self, value: Value, channels: Any) -> tuple[int, ...] | None:
+        """The numbers of a value's channels, of whatever says which; None stands for all."""
+
+        def numbers() -> Array:
+            return self._value_of(value.key).reshape(value.nchw)
+
+        return checked_channels(chosen(channels, value.nchw[1], numbers), value)
+
+    def _free(self, name: str | None, like: str) -> str:
+        taken = {one.name for one in self.edits}
+        if name is not None:
+            if not isinstance(name, str) or not name or len(name) > 100:
+                raise InputError(f"bend: name={name!r}: a text of 1 to 100 letters is needed")
+            if name in taken:
+                raise InputError(f"there is a bend called {name!r} already; give another name")
+            return name
+        number, free = 1, like
+        while free in taken:
+            number += 1
+            free = f"{like}-{number}"
+        return free
+
+    def used_arrays(self) -> Mapping[str, Array]:
+        """The arrays that edits of now, or of a step that can be undone, inject."""
+        states = (self.now, *self.past, *self.future)
+        names = {edit.array for state in states for edit in state.edits if edit.array}
+        self.arrays = {name: data for name, data in self.arrays.items() if name in names}
+        return self.arrays
+
+
+def _replaces(new: Edit, old: Edit) -> bool:
+    """Whether nothing of an injected array is left once another one is there."""
+    if old.layer != new.layer or old.transform != INJECT:
+        return False
+    return new.channels is None or (
+        old.channels is not None and set(old.channels) <= set(new.channels)
+    )
+
+
+def chosen(channels: Any, count: int, values: Callable[[], Array]) -> Any:
+    """Channels as somebody gives them: a number, a slice, an iterable, one of nbglcnn.channels.
+
+    `values` gives the layer's value, where channels are chosen by it.
+    """
+    if isinstance(channels, Channels):
+        return channels.numbers(count, values)
+    if isinstance(channels, slice):
+        return range(*channels.indices(count))
+    if hasattr(channels, "__index__") and not isinstance(channels, bool):
+        return [channels]
+    if isinstance(channels, str):
+        raise InputError(f"channels={channels!r}: numbers of channels are needed, or a slice")
+    if channels is not None and not isinstance(channels, Iterable):
+        raise InputError(
+            f"channels={channels!r}: numbers of channels are needed, a slice, one of "
+            "nbglcnn.channels, or None for all"
+        )
+    return channels
+
+
+def fitted(
+    array: Any,
+    shape: tuple[int, ...],
+    nchw: tuple[int, int, int, int],
+    channels: tuple[int, ...] | None,
+    layer: str,
+) -> Array:
+    """An array to inject as (n, channels, h, w), float32, one example repeated for all."""
+    if hasattr(array, "detach"):
+        array = array.detach().cpu().numpy()
+    data = plain_array(array, f"inject into {layer}")
+    if data.dtype.kind not in "fiub":
+        raise InputError(f"inject into {layer}: numbers are needed, not {data.dtype}")
+    n, c, h, w = nchw
+    count = c if channels is None else len(channels)
+    wanted = shape if channels is None else (n, count, h, w)
+    for own in (data, data[None]):
+        if own.shape == wanted or own.shape == (n, count, h, w):
+            break
+        if own.shape == (1, *wanted[1:]) or own.shape == (1, count, h, w):
+            own = np.broadcast_to(own.reshape(1, count, h, w), (n, count, h, w))
+            break
+    else:
+        raise InputError(
+            f"inject into {layer}: an array of shape {wanted} is needed, or of one example; not "
+            f"{data.shape}"
+        )
+    return np.ascontiguousarray(own, np.float32).reshape(n, count, h, w)

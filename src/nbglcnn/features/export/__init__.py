@@ -1,0 +1,1 @@
+"""A Viewer as one HTML page that runs offline."""

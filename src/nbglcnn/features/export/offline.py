@@ -1,0 +1,180 @@
+"""What an exported page trains or teaches by itself: what is asked of it, checked, and its data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from nbglcnn import load
+from nbglcnn.errors import InputError, nearest
+from nbglcnn.features.teaching.feature_vectors import Features
+from nbglcnn.features.teaching.records import TeachingRecord
+from nbglcnn.features.teaching.safetensors import written
+from nbglcnn.features.training.local import compiled
+from nbglcnn.features.training.optimizers import Adam
+from nbglcnn.features.training.records import TrainingRecord
+from nbglcnn.features.training.training_plan import Trained, first
+from nbglcnn.plan.schema import Target, content_hash
+from nbglcnn.widget.network import Network
+
+DEFAULTS: Mapping[str, Any] = {
+    "loss": "mse",
+    "optimizer": Adam(1e-3),
+    "batch_size": None,
+    "epochs": None,
+    "steps": None,
+    "held_out": 0.1,
+    "parameters": "all",
+    "shuffle": True,
+    "seed": 0,
+    "output": "output",
+    "weights": "given",
+}
+WEIGHTS = ("given", "random")
+
+
+@dataclass(frozen=True)
+class Offline:
+    """A page's training: `record` is how it begins, `blobs` are by their names.
+
+    `network` has the weights that it begins with. `weights` are the parameters that the page reads
+    for its reader, `rest` names the blob of the others, "" where there are none.
+    """
+
+    network: Network
+    trained: Trained
+    record: TrainingRecord
+    blobs: Mapping[str, memoryview]
+    weights: tuple[str, ...]
+    rest: str
+
+
+def offline(network: Network, train: Any, precision: str, most: int) -> Offline:
+    """A training of a network in a page, by the arguments of `viewer.train` and `weights`.
+
+    Of its data a page takes `most` bytes. Raises as `viewer.train`; InputError for what is none, or
+    too large, and for another `precision` than float32.
+    """
+    asked = _checked(train)
+    if precision != "float32":
+        raise InputError(
+            f"train: precision={precision!r}; a network trains in 32-bit floats alone, as of 16 "
+            'bits most gradients would be 0. Give precision="float32"'
+        )
+    if network.latent is not None:
+        raise InputError(
+            "train: a latent skips a part of the network: set viewer.source = None first"
+        )
+    if isinstance(network.model, load.Joined):
+        raise InputError("train: a comparison can't be trained; export one of its two models")
+    if asked["weights"] == "random":
+        drawn = load.initial(network.model, asked["seed"])
+        own = {name: array for name, array in drawn.items() if name in network.graph.parameters}
+        network = network.with_weights(own)
+    trained = _trained(network, asked)
+    size = sum(len(blob) for blob in trained.blobs.values())
+    if size > most:
+        raise InputError(
+            f"train: the data has {size:,} bytes, and a page of its own takes at most {most:,} of "
+            "it: give fewer examples, or pictures as uint8"
+        )
+    record = TrainingRecord("page", trained.name, "paused", trained.asked.optimizer.rate(0))
+    readable = {value.key for value in trained.plan.header.parameters}
+    if not readable.issuperset(trained.course.state):
+        raise InputError(
+            f"train: observe={trained.plan.header.observe!r} keeps no parameters, which a training "
+            'has to read; give observe="all", or the names of layers'
+        )
+    names = tuple(name for name in network.graph.parameters if name in readable)
+    whole = load.arrays_of(network.model, network.weights())
+    others = {name: array for name, array in whole.items() if name not in names}
+    blobs = dict(trained.blobs)
+    rest = ""
+    if others:
+        file = written(others)
+        rest = content_hash(file)
+        blobs[rest] = memoryview(file)
+    return Offline(network, trained, record, blobs, names, rest)
+
+
+def _checked(train: Any) -> dict[str, Any]:
+    """All arguments, those that aren't given by default."""
+    if not isinstance(train, Mapping):
+        raise InputError(
+            f"train={train!r:.80}; a mapping is needed, with what viewer.train takes: "
+            'train={"data": images, "loss": "mse"}'
+        )
+    known = ["data", *DEFAULTS]
+    for key in train:
+        if key not in known:
+            raise InputError(
+                f"train: there is no {key!r}{nearest(str(key), known)}; there are "
+                f"{', '.join(known)}"
+            )
+    if "data" not in train:
+        raise InputError('train: "data" is missing: what the page shall train on')
+    asked = {**DEFAULTS, **train}
+    if asked["weights"] not in WEIGHTS:
+        raise InputError(
+            f'train: weights={asked["weights"]!r}; "given" is needed, or "random" to begin '
+            "with weights that are drawn anew"
+        )
+    if not isinstance(asked["seed"], int) or not 0 <= asked["seed"] < 2**31:
+        raise InputError(f"train: seed={asked['seed']!r}; a whole number from 0 to 2³¹ is needed")
+    return asked
+
+
+def _bendable(network: Network) -> list[str]:
+    """All that a reader may bend: the page can have no other Plan, where a notebook's gets one."""
+    return [key.name for key in network.graph.keys if key.kind != "output"]
+
+
+def _trained(network: Network, asked: Mapping[str, Any]) -> Trained:
+    """The Plan of network, training and evaluation for any device, and what it is given."""
+    run, batches = compiled(
+        network.model, asked["data"], asked["loss"], asked["optimizer"], asked["batch_size"],
+        parameters=asked["parameters"], shuffle=asked["shuffle"], seed=asked["seed"],
+        output=asked["output"],
+        weights=network.weights(), bent=_bendable(network),
+    )  # fmt: skip
+    return first(network, run, asked, batches, {}, Target())
+
+
+def offline_teaching(
+    network: Network, teach: Any, most: int
+) -> tuple[TeachingRecord, dict[str, memoryview]]:
+    """What a page is told of a teaching, and its blobs by name.
+
+    `teach` is a Viewer's, or the classes, or a mapping with the arguments of `viewer.teach`. Raises
+    as that; InputError for what is none, and for more than `most` bytes.
+    """
+    if isinstance(teach, tuple) and teach and isinstance(teach[0], TeachingRecord):
+        record, lesson = teach
+    else:
+        asked: dict[str, Any] = {"classes": (), "cut": None, "examples": None, "head": None}
+        given = teach if isinstance(teach, Mapping) else {"classes": teach}
+        for name in given:
+            if name not in asked:
+                raise InputError(
+                    f"teach: there is no {name!r}{nearest(str(name), asked)}; there are "
+                    f"{', '.join(asked)}"
+                )
+        asked |= given
+        features = Features(network, asked["cut"])
+        if network.plan.header.batch > 1:
+            network.take_first()
+        features.keep()
+        record = features.record("page")
+        lesson = features.lesson(asked["classes"], asked["examples"], asked["head"])
+    listing = msgspec.json.encode(lesson.listing(0, {}))
+    blobs = {"page.1": memoryview(listing)}
+    blobs |= {name: memoryview(data) for name, data in lesson.blobs()}
+    if (size := sum(map(len, blobs.values()))) > most:
+        raise InputError(
+            f"teach: the examples have {size:,} bytes, and a page of its own takes at most "
+            f"{most:,} of them: give fewer"
+        )
+    return record, blobs

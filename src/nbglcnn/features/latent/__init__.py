@@ -1,0 +1,1 @@
+"""Latents: a network cut at a layer whose value a reader moves."""

@@ -1,0 +1,174 @@
+"""Opens latents for a network: checks the layer, computes the codes of the data, packs them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+import numpy as np
+
+from nbglcnn.errors import DeviceError, InputError, OpenGLUnavailable
+from nbglcnn.features.latent.latent import (
+    CodeBlobs,
+    checked_code,
+    checked_layer,
+    known_of,
+    numbers_of,
+    small_pictures,
+    spread,
+)
+from nbglcnn.features.sources import Images, Latent
+from nbglcnn.features.sources.blocks import Blocks
+from nbglcnn.features.sources.public_sources import chosen_input
+from nbglcnn.graph import Array
+from nbglcnn.inputs.arrays import plain_array
+from nbglcnn.lowering import lower
+from nbglcnn.plan.schema import Float32, Input, Plan, Value
+from nbglcnn.runtime.session import Session
+from nbglcnn.widget.network import Network
+
+
+def opened(
+    network: Network, latent: Latent, earlier: tuple[Latent, CodeBlobs] | None = None
+) -> tuple[Latent, CodeBlobs]:
+    """A latent with its code and the codes of its data, and what pages are given of these.
+
+    Without a code it begins with the layer's value for the present input. The codes are computed
+    by local OpenGL, or where there is none by the model's own framework; those that it knows
+    already, as the `earlier` one's, stay.
+
+    Raises:
+        KeyError, InputError: the layer can't be cut at, or an array doesn't fit.
+    """
+    value = checked_layer(network.plan, latent.layer)
+    count = numbers_of(network.plan, value)
+    code = None if latent.code is None else checked_code(latent.layer, latent.code, count)
+    known = latent.known if latent.data is not None and latent.is_open else None
+    is_known = earlier is not None and known is not None and earlier[0].known_is(known)
+    if code is not None and is_known:
+        assert earlier is not None
+        return latent.opened(code, known), earlier[1]
+    plain = chosen_input(latent, network.plan.inputs)
+    record = msgspec.structs.replace(plain, shape=(1, *plain.shape[1:]))
+    items = None
+    if latent.data is not None:
+        items = _Items(latent, record, None if earlier is None else earlier[1].data_set)
+    if code is None or (items is not None and known is None):
+        with _Encoder(network, value, record) as encode:
+            if code is None:
+                present = network.inputs[record.key]
+                code = checked_code(latent.layer, encode(present[:1])[0], count)
+            if items is not None and known is None:
+                chosen = spread(items.count, count)
+                found = encode(items.brought(chosen))
+                if not np.isfinite(found).all():
+                    wrong = int(chosen[np.flatnonzero(~np.isfinite(found).all(1))[0]])
+                    raise InputError(
+                        f"Latent({latent.layer!r}): the code of item {wrong} of the data is not "
+                        "finite; leave it out"
+                    )
+                known = known_of(found, chosen, items.count)
+    if items is None or known is None:
+        return latent.opened(code, None), CodeBlobs()
+    pictures = small_pictures(items.brought(known.items))
+    data_set = items.data_set
+    if data_set is not None and chosen_input(data_set[0], network.plan.inputs).key != record.key:
+        data_set = None  # pages would feed it to the first input that takes such
+    blobs = CodeBlobs(known, pictures, items.labels, items.classes, data_set)
+    return latent.opened(code, known), blobs
+
+
+class _Encoder:
+    """Computes a layer's value for any number of examples, as (examples, numbers)."""
+
+    def __init__(self, network: Network, value: Value, record: Input) -> None:
+        self._network = network
+        self._key = value.key
+        self._input = record.key
+        network.hash_weights()
+        self._plan: Plan = lower.lower(network.graph, observe=[value.key])
+        self._session: Session | None = None
+
+    def __enter__(self) -> _Encoder:
+        if not self._plan.in_python:
+            try:
+                self._session = Session(self._plan)
+            except (OpenGLUnavailable, DeviceError):
+                self._session = None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._session is not None:
+            self._session.close()
+
+    def __call__(self, items: Array) -> Float32:
+        batch = self._plan.header.batch
+        if self._session is None:
+            return np.concatenate([_rows(one, len(one)) for one in self._by_framework(items)])
+        rest = {key: array for key, array in self._network.inputs.items() if key != self._input}
+        count = len(items)
+        items = np.repeat(items, batch, 0) if count == 1 else items  # one alone is no batch
+        found = self._session.run({self._input: items, **rest})[self._key]
+        return _rows(found, len(items))[:count]
+
+    def _by_framework(self, items: Array) -> Iterator[Array]:
+        network, batch = self._network, self._plan.header.batch
+        for at in range(0, len(items), batch):
+            piece = items[np.minimum(np.arange(at, at + batch), len(items) - 1)]
+            own = {**network.inputs, self._input: piece}
+            arrays = [own[record.key] for record in network.plan.inputs]
+            found, _ = network.local.reference(network.graph, arrays)
+            yield found[self._key][: min(batch, len(items) - at)]
+
+
+def _rows(array: Array, count: int) -> Float32:
+    return np.ascontiguousarray(array, np.float32).reshape(count, -1)
+
+
+def _same_data(one: Images, other: Images) -> bool:
+    """Whether two are of the same objects."""
+    ours, theirs = (
+        (each.data, each.given_labels, each.given_classes) for each in (one.opened, other.opened)
+    )
+    return all(mine is its for mine, its in zip(ours, theirs, strict=True))
+
+
+class _Items:
+    """The items of a latent's data as an input takes them: pictures as of Images, or arrays."""
+
+    def __init__(
+        self, latent: Latent, record: Input, earlier: tuple[Images, Blocks] | None
+    ) -> None:
+        self._record = record
+        self._blocks: Blocks | None = None
+        self.data_set: tuple[Images, Blocks] | None = None
+        self.labels: Sequence[int] | None = None
+        self.classes: Sequence[str] = ()
+        if len(record.shape) == 4:
+            images = Images(latent.data, latent.labels, latent.classes)
+            if earlier is not None and _same_data(earlier[0], images):
+                images = earlier[0]  # whose blocks pages have
+            self._blocks = images.blobs(record, None if earlier is None else earlier[1])
+            self.data_set = images, self._blocks
+            self.count = len(images)
+            opened = images.opened
+            self.labels = None if opened.labels is None else opened.labels()
+            self.classes = opened.classes
+            return
+        data = latent.data
+        if hasattr(data, "detach"):
+            data = data.detach().cpu().numpy()
+        data = plain_array(data, f"Latent({latent.layer!r}): data")
+        if data.shape[1:] != record.shape[1:] or not len(data) or data.dtype.kind != "f":
+            raise InputError(
+                f"Latent({latent.layer!r}): data of shape {data.shape} and {data.dtype}; floats of "
+                f"{('N', *record.shape[1:])} are needed, as the input {record.key!r} takes them"
+            )
+        self._array = data
+        self.count = len(data)
+
+    def brought(self, chosen: Array) -> Float32:
+        """Some of them together, float32."""
+        if self._blocks is None:
+            return np.ascontiguousarray(self._array[chosen], np.float32)
+        return np.concatenate([self._blocks.tensor(int(at)) for at in chosen])

@@ -1,0 +1,370 @@
+"""Latents: a network cut at a layer whose value somebody gives, and what is known of its codes.
+
+`Latent` is what people give; `host.py` opens one for a network: checks it, computes the codes of
+its data and packs them for the page.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+from uuid import uuid4
+
+import numpy as np
+
+from nbglcnn.errors import InputError, nearest
+from nbglcnn.features.edits.records import Edit, editable
+from nbglcnn.features.edits.skipped_passes import following
+from nbglcnn.features.edits.transforms import INJECT
+from nbglcnn.features.sources.blocks import Blocks
+from nbglcnn.features.sources.images import Images
+from nbglcnn.features.sources.public_sources import InputSource, folder_of
+from nbglcnn.features.sources.records import MOST_CODES, Kind, Source
+from nbglcnn.graph import Array
+from nbglcnn.inputs.arrays import plain_array
+from nbglcnn.plan.schema import Float32, Input, Plan, Value
+
+NAME = "latent"  # of the edit that puts a code in its layer's place, and of its array
+MOST_ITEMS = 2000  # whose codes are computed
+MOST_BYTES = 2**24  # of these codes
+SIDE = 28  # pixels of an item's small picture, at most
+
+
+@dataclass(frozen=True, repr=False)
+class Latent(InputSource):
+    """A network cut at a layer: what comes behind it is computed from a code, without its encoder.
+
+    `viewer.input = nbglcnn.Latent("encoder.6", data=images)` shows the latent workbench: a plane
+    through the data's codes with a ring to drag, a slider for each number, and what the decoder
+    makes of them. While it is on, the layers that only lead to that layer aren't run; reading one
+    is a KeyError. What the decoder needs besides the code (the other end of a skip connection) runs
+    on the present input.
+
+    `codes` are those of the data, computed by the layers before the cut (`items` says of which of
+    them, `known` has their principal directions), and again after `viewer.load_state_dict`;
+    `latent.with_code(z)` is the same at another code, so that
+    `viewer.source = viewer.source.with_code(z)` moves there.
+
+    Args:
+        layer: the name of a layer or module whose value is float32, of at most 4,096 numbers for
+            one example, and that the output follows from.
+        data: pictures whose codes are shown, as `Images` takes them; of more than 2,000 so many,
+            spread evenly over all.
+        labels: a whole number for each item of the data, -1 for none; as `Images` takes them.
+        classes: the names of the labels' numbers.
+        code: the numbers to begin with, in any shape, row-major; by default the layer's value for
+            the present input.
+
+    Raises:
+        InputError: an argument is none of these. When a Viewer takes it: the layer cannot be cut
+            at, an array doesn't fit, or a number isn't finite.
+        KeyError: when a Viewer takes it: there is no such layer, or it isn't kept.
+    """
+
+    offers: ClassVar[tuple[str, ...]] = ("codes", "items", "known", "with_code")
+    kind: ClassVar[Kind] = "latent"
+    takes: ClassVar[str] = "float32"
+
+    layer: str
+    data: Any = field(default=None, compare=False)
+    labels: Any = field(default=None, compare=False)
+    classes: Any = field(default=None, compare=False)
+    code: Any = field(default=None, compare=False)
+    _known: Codes | None = field(default=None, kw_only=True, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.layer, str):
+            raise InputError(f"Latent: the name of a layer is needed, not {self.layer!r}")
+        if self.data is None and (self.labels is not None or self.classes is not None):
+            raise InputError("Latent: labels and classes are those of data; give data=…, too")
+        if self.code is not None:
+            code = _numbers(self.code)
+            code.flags.writeable = False
+            object.__setattr__(self, "code", code)
+
+    @property
+    def codes(self) -> Float32:
+        """The data's codes, (items, numbers) float32; a copy. InputError before they are known."""
+        return self.known.codes.copy()
+
+    @property
+    def items(self) -> Array:
+        """Which items of the data these are the codes of, from 0."""
+        return self.known.items.copy()
+
+    @property
+    def known(self) -> Codes:
+        """What was found of the data. InputError where there is none."""
+        if self._known is None:
+            raise InputError(
+                f"the codes of Latent({self.layer!r}) are known once it is a Viewer's source: "
+                "viewer.input = latent, then viewer.source.codes"
+                if self.data is not None
+                else f"Latent({self.layer!r}) was given no data, so it has no codes: "
+                f"Latent({self.layer!r}, data=images)"
+            )
+        return self._known
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the codes of its data are known, where it has any."""
+        return self.data is None or self._known is not None
+
+    def with_code(self, code: Any) -> Latent:
+        """The same at another code; its data's codes are not computed again."""
+        return replace(self, code=code)
+
+    def opened(self, code: Float32, known: Codes | None) -> Latent:
+        """The same with what was found of it."""
+        return replace(self, code=code, _known=known)
+
+    def closed(self) -> Latent:
+        """The same without what was found of its data, to be found again."""
+        return replace(self, _known=None)
+
+    def known_is(self, *known: Codes) -> bool:
+        """Whether its data's codes are one of these very ones."""
+        return any(self._known is one for one in known)
+
+    def fits(self, record: Input) -> bool:
+        """Whether its data can be this input's."""
+        return record.dtype == "float32"
+
+    def wire(self, key: str) -> Source:
+        """In the words of pages, but for blobs: `key` is that of the layer."""
+        code = () if self.code is None else tuple(float(one) for one in self.code)
+        folder = folder_of(self.data, self.labels, self.classes)
+        return Source(kind=self.kind, input=self.layer, code=code, folder=folder)
+
+    def followed(self, wire: Source) -> Latent:
+        """The same as a page has moved it; InputError for a code or a layer that doesn't fit."""
+        if wire.input != self.layer:
+            raise InputError(f"Latent({self.layer!r}): another layer, {wire.input!r}, is another")
+        count = len(wire.code) if self.code is None else self.code.size
+        return self.with_code(checked_code(self.layer, wire.code, count))
+
+    def __repr__(self) -> str:
+        data = "" if self._known is None else f", codes of {len(self._known.items)} items"
+        size = "" if self.code is None else f", {self.code.size} numbers"
+        return f"Latent({self.layer!r}{size}{data})"
+
+
+@dataclass(frozen=True, eq=False)
+class Codes:
+    """What is known of a data set's codes: of `items`, numbered in all `total`.
+
+    `codes` is (items, numbers); `mean` and `std` are of each number. `directions` (2, numbers) are
+    the first two principal ones, of length 1 (or 0 where there are no more), with the `deviations`
+    of the codes along them, and how much of their variance each `explained` has.
+    """
+
+    codes: Float32
+    items: Array
+    total: int
+    mean: Float32
+    std: Float32
+    directions: Float32
+    deviations: tuple[float, float]
+    explained: tuple[float, float]
+
+
+def checked_layer(plan: Plan, layer: str) -> Value:
+    """The value that a latent can stand for; KeyError or InputError in words else."""
+    value = editable(plan, layer)
+    if value.kind == "input":
+        layers = [one.name for one in plan.layers]
+        raise InputError(
+            f"Latent({layer!r}): this is the input itself; cut at a layer{nearest(layer, layers)}, "
+            f"as Latent({layers[len(layers) // 2]!r})"
+        )
+    if (count := numbers_of(plan, value)) > MOST_CODES:
+        small = [
+            one.key
+            for one in plan.values
+            if one.kind == "layer" and one.after >= 0 and numbers_of(plan, one) <= MOST_CODES
+        ]
+        near = f": {', '.join(small[:6])}" if small else ""
+        raise InputError(
+            f"Latent({layer!r}): its value has {count:,} numbers, and a code has at most "
+            f"{MOST_CODES:,}; cut at a smaller layer{near}"
+        )
+    if not following(plan.header, layer) & {*plan.header.outputs}:
+        raise InputError(
+            f"Latent({layer!r}): no output follows from this layer, so there is nothing that "
+            "decodes it; cut at one that the output depends on"
+        )
+    return value
+
+
+def numbers_of(plan: Plan, value: Value) -> int:
+    """How many numbers a value has for one example."""
+    batch = plan.header.batch
+    shared = batch > 1 and bool(value.shape) and value.shape[0] == batch
+    return value.read.count // batch if shared else value.read.count
+
+
+def checked_code(layer: str, code: Any, count: int) -> Float32:
+    """So many finite numbers, row-major; InputError else."""
+    numbers = _numbers(code)
+    if numbers.size != count:
+        raise InputError(f"Latent({layer!r}): a code has {count} numbers here, not {numbers.size}")
+    if not np.isfinite(numbers).all():
+        wrong = int(np.flatnonzero(~np.isfinite(numbers))[0])
+        raise InputError(
+            f"Latent({layer!r}): number {wrong} of the code is {numbers[wrong]}; finite numbers "
+            "are needed"
+        )
+    return numbers
+
+
+def _numbers(code: Any) -> Float32:
+    if hasattr(code, "detach"):
+        code = code.detach().cpu().numpy()
+    try:
+        found = plain_array(code, "Latent: a code").astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"Latent: a code is an array of numbers ({error})") from None
+    with np.errstate(over="ignore"):
+        return np.array(found.reshape(-1), np.float32)
+
+
+def latent_edit(layer: str) -> Edit:
+    """The edit that puts the array called NAME in a layer's place and spares what leads there."""
+    return Edit(layer=layer, name=NAME, transform=INJECT, array=NAME, skips=True)
+
+
+def spread(total: int, numbers: int) -> Array:
+    """Which of so many items have their codes computed, spread evenly over all."""
+    most = max(2, min(MOST_ITEMS, MOST_BYTES // (4 * numbers)))
+    if total <= most:
+        return np.arange(total)
+    return np.arange(most) * total // most
+
+
+def known_of(codes: Float32, items: Array, total: int) -> Codes:
+    """Mean, deviations and the two principal directions of codes; by numpy's SVD, in float64."""
+    count, size = codes.shape
+    whole = codes.astype(np.float64)
+    mean = whole.mean(0)
+    _, values, rows = np.linalg.svd(whole - mean, full_matrices=False)
+    directions, deviations, explained = np.zeros((2, size)), [0.0, 0.0], [0.0, 0.0]
+    total_variance = float((values**2).sum())
+    for k in range(min(2, len(values))):
+        if values[k] <= 1e-12 * max(1.0, float(np.abs(whole).max())) * math.sqrt(count):
+            break  # no more than rounding
+        # An SVD may turn either way: the largest number points up, so that it is the same always.
+        sign = 1.0 if rows[k][np.abs(rows[k]).argmax()] >= 0 else -1.0
+        directions[k] = sign * rows[k]
+        deviations[k] = float(values[k]) / math.sqrt(max(1, count - 1))
+        explained[k] = float(values[k] ** 2) / total_variance
+    return Codes(
+        np.ascontiguousarray(codes, np.float32),
+        items,
+        total,
+        mean.astype(np.float32),
+        whole.std(0).astype(np.float32),
+        directions.astype(np.float32),
+        (deviations[0], deviations[1]),
+        (explained[0], explained[1]),
+    )
+
+
+class CodeBlobs:
+    """What pages are given of a latent's data: codes, labels and classes; nothing without data.
+
+    `data_set` is the data as Images with its blocks, where it can be the input itself.
+    """
+
+    def __init__(
+        self,
+        known: Codes | None = None,
+        pictures: Array | None = None,
+        labels: Sequence[int] | None = None,
+        classes: Sequence[str] = (),
+        data_set: tuple[Images, Blocks] | None = None,
+    ) -> None:
+        self.data_set = data_set
+        self._name = uuid4().hex
+        self._parts: dict[str, bytes] = {}
+        self._count = 0 if known is None else known.total
+        if known is None:
+            return
+        self._parts[self._name] = packed(known, pictures)
+        if labels is not None:
+            own = [int(labels[at]) for at in known.items]
+            self._parts[f"{self._name}.labels"] = json.dumps(own).encode()
+        if classes:
+            self._parts[f"{self._name}.classes"] = json.dumps(list(classes)).encode()
+
+    def fields(self) -> dict[str, Any]:
+        """The fields of the Source that name them."""
+        names = {"data": "", "labels": ".labels", "classes": ".classes"}
+        own = {field: f"{self._name}{part}" for field, part in names.items()}
+        found: dict[str, Any] = {field: name for field, name in own.items() if name in self._parts}
+        if self._parts:
+            found |= {"count": self._count}
+        if self.data_set is not None:
+            of_set = self.data_set[1].fields()
+            found |= {"items": of_set["data"], "block": of_set["block"], "dtype": of_set["dtype"]}
+        return found
+
+    def blob(self, name: str) -> memoryview | None:
+        """The bytes of one; None for a name that is none of them."""
+        return memoryview(self._parts[name]) if name in self._parts else None
+
+    def names(self) -> Iterator[str]:
+        """All of them."""
+        yield from self._parts
+
+    @property
+    def nbytes(self) -> int:
+        """Of all."""
+        return sum(map(len, self._parts.values()))
+
+
+def packed(known: Codes, pictures: Array | None) -> bytes:
+    """What a page is given: the length of a JSON text, the text, float32 numbers, uint8 pictures.
+
+    The numbers are mean, std, both directions, then all codes; `pictures` is (items, height, width)
+    or (items, height, width, 3). The numbers begin at a multiple of four.
+    """
+    text = json.dumps(
+        {
+            "items": known.items.tolist(),
+            "total": known.total,
+            "numbers": known.codes.shape[1],
+            "deviations": known.deviations,
+            "explained": known.explained,
+            "picture": None if pictures is None else [*pictures.shape[1:], 1][:3],
+        }
+    ).encode()
+    text += b" " * (-len(text) % 4)
+    parts = (known.mean, known.std, known.directions, known.codes)
+    numbers = b"".join(np.ascontiguousarray(one, "<f4").tobytes() for one in parts)
+    small = b"" if pictures is None else np.ascontiguousarray(pictures, np.uint8).tobytes()
+    return len(text).to_bytes(4, "little") + text + numbers + small
+
+
+def small_pictures(items: Array) -> Array | None:
+    """Inputs as uint8 pictures of at most SIDE pixels a side; None where they are no pictures."""
+    from PIL import Image
+
+    if items.ndim != 4 or items.shape[1] not in (1, 3, 4) or min(items.shape) == 0:
+        return None
+    colours = items[:, :3] if items.shape[1] > 1 else items
+    low, high = float(np.nanmin(colours)), float(np.nanmax(colours))
+    if low >= 0 and high <= 1:
+        low, high = 0.0, 1.0  # pictures as they are; else from the least number to the greatest
+    shares = (colours - low) / ((high - low) or 1.0)
+    pixels = np.nan_to_num(np.clip(shares * 255 + 0.5, 0, 255)).astype(np.uint8)
+    pixels = pixels[:, 0] if pixels.shape[1] == 1 else pixels.transpose(0, 2, 3, 1)
+    height, width = pixels.shape[1:3]
+    if max(height, width) <= SIDE:
+        return pixels
+    scale = SIDE / max(height, width)
+    size = max(1, round(width * scale)), max(1, round(height * scale))
+    filtered = Image.Resampling.BOX
+    return np.stack([np.array(Image.fromarray(one).resize(size, filtered)) for one in pixels])

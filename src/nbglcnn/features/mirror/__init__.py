@@ -1,0 +1,1 @@
+"""A training in PyTorch that a Viewer follows."""

@@ -1,0 +1,369 @@
+"""A mirror of a training in PyTorch: `nbglcnn.mirror(viewer, model)`, called in its loop."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nbglcnn import load
+from nbglcnn.errors import InputError
+from nbglcnn.features.mirror.frames import Frames, News
+from nbglcnn.features.training import live_training
+from nbglcnn.features.training.live_training import History
+from nbglcnn.graph import Array
+from nbglcnn.widget.hosts import blocking
+
+if TYPE_CHECKING:
+    from nbglcnn.load.torch.copied import Copied, Tensors
+
+DRAWN = ("loss", "accuracy", "held_out_loss", "held_out_accuracy")
+MOST_STEPS = 10**7  # of which pages keep a number each
+MOST_WAITING = 100  # copies of losses on a GPU that nobody has asked for
+# Between two looks for messages of pages, in the middle of a cell: while one has to take a state,
+# and else.
+LOOK_S = 0.02
+LOOK_SELDOM_S = 0.25
+
+
+class Mirror:
+    """Has a Viewer follow a training in PyTorch: called in its loop, behind each step.
+
+    Made by `nbglcnn.mirror`. `losses`, `accuracies` and `held_out_losses` are what it was given,
+    `step_count` how many steps that are, `frames` how many states were sent to pages; `closed`.
+    """
+
+    def __init__(
+        self,
+        tensors: Tensors,
+        every: int,
+        frames: Callable[[Callable[[int], News]], Frames],
+        take: Callable[[Copied], None],
+        end: Callable[[], None],
+    ) -> None:
+        self._tensors: Tensors | None = tensors
+        self._every = every
+        self._take, self._end = take, end
+        self._history = History()
+        self._lock = threading.Lock()  # of the history
+        self._later: list[tuple[list[tuple[int, str]], Copied]] = []
+        self._on_gpu: dict[tuple[int, str], Any] = {}
+        self._calls = 0
+        self._step = 0  # steps done
+        self._looked = 0.0
+        self.closed = False
+        self._frames = frames(self._news)
+        take(tensors.copied(0))
+        self._frames.push()
+
+    def __call__(
+        self,
+        loss: Any = None,
+        *,
+        step: int | None = None,
+        accuracy: Any = None,
+        held_out_loss: Any = None,
+        held_out_accuracy: Any = None,
+        **others: Any,
+    ) -> None:
+        """Tell it of a step that is done: its numbers, and with every so-many-th call the weights.
+
+        Waits for nothing: no page, and no GPU.
+
+        Args:
+            loss: of this step's batch, a number or a tensor of one.
+            step: its number, counted from 0, as `enumerate` has it; by default one more than that
+                of the call before. It must grow, over epochs too.
+            accuracy: the share of right answers in the batch, from 0 to 1.
+            held_out_loss, held_out_accuracy: of what is held out, whenever it was computed.
+
+        Raises:
+            InputError: other names were given, what isn't one number, or a step that doesn't grow;
+                the mirror was closed; the model has lost a parameter.
+        """
+        self._check_open()
+        if others:
+            raise InputError(
+                f"mirror({next(iter(others))}=…): the Train tab draws {', '.join(DRAWN)}; give "
+                "others to the logger of your choice"
+            )
+        numbers = _numbers(loss, accuracy, held_out_loss, held_out_accuracy)
+        self._count(step)
+        self._keep(numbers)
+        self._calls += 1
+        if self._calls % self._every == 0:
+            self._copy()
+        self._look()
+        self._frames.push()
+
+    def note(
+        self,
+        loss: Any = None,
+        *,
+        accuracy: Any = None,
+        held_out_loss: Any = None,
+        held_out_accuracy: Any = None,
+    ) -> None:
+        """Tell it numbers of the step that was done last, which are known only now.
+
+        As behind an epoch: `mirror.note(held_out_loss=evaluate(model))`. They go to pages with the
+        next state.
+
+        Raises:
+            InputError: there was no step yet, or what isn't one number was given.
+        """
+        self._check_open()
+        if not self._step:
+            raise InputError("mirror.note(…): of no step yet; call mirror(loss=…) behind the first")
+        numbers = _numbers(loss, accuracy, held_out_loss, held_out_accuracy)
+        self._keep(numbers)
+        if numbers:
+            self._frames.tell_again(self._step - 1)
+
+    def flush(self) -> None:
+        """Mirror the model as it is now, and send pages all that there is, at once."""
+        if self.closed:
+            return
+        self._copy()
+        self._frames.send_now()
+        self._frames.all_losses()
+
+    def close(self) -> None:
+        """End it: the Viewer keeps the weights that were mirrored last, the Train tab the curve."""
+        if self.closed:
+            return
+        self.closed = True
+        self._resolve()
+        self._frames.send_now()
+        self._frames.all_losses()
+        self._tensors = None
+        self._end()
+
+    def __enter__(self) -> Mirror:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Flush and close."""
+        try:
+            self.flush()
+        finally:
+            self.close()
+
+    def lightning(self) -> Any:
+        """A callback for Lightning: `Trainer(callbacks=[mirror.lightning()])`.
+
+        It calls the mirror behind each batch with the loss that `training_step` returns, with the
+        validation's `val_loss` where one is logged, and flushes at the end of the fit.
+
+        Raises:
+            InputError: neither `lightning` nor `pytorch_lightning` is installed.
+        """
+        from nbglcnn.features.mirror.callbacks import of_lightning
+
+        return of_lightning(self)
+
+    def transformers(self) -> Any:
+        """A callback for the Trainer of Hugging Face: `Trainer(..., callbacks=[…])`.
+
+        It calls the mirror behind each step, with the losses that the Trainer logs (each
+        `logging_steps`; `eval_loss` where it evaluates), and flushes at the end of the training.
+
+        Raises:
+            InputError: `transformers` is not installed.
+        """
+        from nbglcnn.features.mirror.callbacks import of_transformers
+
+        return of_transformers(self)
+
+    # What it was given
+
+    @property
+    def step_count(self) -> int:
+        """Steps done."""
+        return self._step
+
+    @property
+    def frames(self) -> int:
+        """States that were sent to pages."""
+        return self._frames.sent
+
+    @property
+    def losses(self) -> Array:
+        """One for each step, float32; NaN where none was given."""
+        self._resolve()
+        with self._lock:
+            return np.array(self._history.losses, np.float32)
+
+    @property
+    def accuracies(self) -> Array:
+        """The share of right answers of each step, float32; empty where none was given."""
+        self._resolve()
+        with self._lock:
+            found = np.array(self._history.accuracies, np.float32)
+        return found[:0] if np.isnan(found).all() else found
+
+    @property
+    def held_out_losses(self) -> Array:
+        """(rows, 3), float32: steps done, the loss of what is held out, its right answers."""
+        self._resolve()
+        with self._lock:
+            return np.array(self._history.held_out, np.float32).reshape(-1, 3)
+
+    @property
+    def past(self) -> bytes:
+        """What a page is told that has seen nothing of it yet."""
+        self._frames.begins()
+        self._resolve()
+        with self._lock:
+            return live_training.past_of(self._history, self._step)
+
+    def follow(self) -> None:
+        """Pages have said something: they may have taken what they were sent."""
+        self._frames.mend()
+        if not self.closed:
+            self._frames.push()
+
+    def tell_now(self) -> None:
+        """Bring pages up to date at once: somebody reads."""
+        self._frames.send_now()
+
+    def tell_soon(self) -> None:
+        """Bring them up to date as they can take it: nobody reads any more."""
+        self._frames.push()
+
+    # On its way
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise InputError("this mirror was closed: nbglcnn.mirror(viewer, model) makes another")
+        if self._frames.trouble is not None:
+            raise self._frames.trouble
+
+    def _count(self, step: int | None) -> None:
+        number = self._step if step is None else step
+        if isinstance(number, bool) or not isinstance(number, int | np.integer):
+            raise InputError(f"mirror(step={number!r}): a whole number is needed")
+        if number < self._step:
+            raise InputError(
+                f"mirror(step={number}): {self._step} steps are done, and steps are counted on "
+                "over epochs. Leave step out, and calls are counted; or give one that grows"
+            )
+        if number >= MOST_STEPS:
+            raise InputError(f"mirror(step={number}): at most {MOST_STEPS - 1:,} can be drawn")
+        gap = int(number) + 1 - self._step
+        with self._lock:
+            self._history.losses += [math.nan] * gap
+            self._history.accuracies += [math.nan] * gap
+            self._step = int(number) + 1
+
+    def _keep(self, numbers: dict[str, Any]) -> None:
+        """Numbers of the step that is done; those on a GPU are brought with the next copy."""
+        with self._lock:
+            for name, number in numbers.items():
+                if isinstance(number, float):
+                    self._put(self._step, name, number)
+                else:
+                    self._on_gpu[self._step, name] = number
+
+    def _put(self, step: int, name: str, number: float) -> None:
+        history = self._history
+        if name == "loss":
+            history.losses[step - 1] = number
+        elif name == "accuracy":
+            history.accuracies[step - 1] = number
+        else:
+            known = {row[0]: k for k, row in enumerate(history.held_out)}
+            at = known.get(step, len(known))
+            row = history.held_out[at] if step in known else (step, math.nan, math.nan)
+            new = (step, number, row[2]) if name == "held_out_loss" else (step, row[1], number)
+            history.held_out[at : at + 1] = [new]
+
+    def _copy(self) -> None:
+        """Copy the weights of now, and the losses that are on a GPU."""
+        assert self._tensors is not None
+        if self._on_gpu:
+            with self._lock:
+                waiting, self._on_gpu = self._on_gpu, {}
+                copied = load.copied({str(k): one for k, one in enumerate(waiting.values())})
+                self._later.append((list(waiting), copied))
+            if len(self._later) > MOST_WAITING:
+                self._resolve(keep=1)
+        self._take(self._tensors.copied(self._step))
+
+    def _resolve(self, keep: int = 0) -> None:
+        """Bring losses that are on a GPU; may wait for it."""
+        while len(later := self._later[:]) > keep:
+            places, copied = later[0]
+            arrays = copied.arrays()
+            with self._lock:
+                if self._later and self._later[0][1] is copied:  # else another thread was sooner
+                    del self._later[0]
+                    for k, (step, name) in enumerate(places):
+                        self._put(step, name, float(arrays[str(k)].reshape(())))
+
+    def _news(self, known: int) -> News:
+        self._resolve()
+        with self._lock:
+            # Of steps that are done, those whose numbers are here.
+            coming = [*self._on_gpu, *(place for places, _ in self._later for place in places)]
+            until = max(known, min((step - 1 for step, _ in coming), default=self._step))
+            rows = np.array(
+                [self._history.losses[known:until], self._history.accuracies[known:until]],
+                np.float32,
+            ).T
+            held_out = [
+                (step, _finite(loss), _finite(share))
+                for step, loss, share in self._history.held_out
+                if known < step <= until
+            ]
+        return News(known, np.ascontiguousarray(rows).reshape(-1, 2), held_out)
+
+    def _look(self) -> None:
+        """Hear what pages have said, in the middle of a cell that runs the loop."""
+        now = time.monotonic()
+        if now - self._looked > (LOOK_S if self._frames.in_flight else LOOK_SELDOM_S):
+            blocking.poll()
+            self._looked = time.monotonic()
+
+    def __repr__(self) -> str:
+        loss = self._history.losses[-1] if self._history.losses else math.nan
+        ends = "" if math.isnan(loss) else f", loss {loss:.4g}"
+        return f"Mirror({'closed' if self.closed else 'open'}, {self._step} steps{ends})"
+
+
+def _numbers(*given: Any) -> dict[str, Any]:
+    """What was given, by what it is."""
+    return {n: _number(n, v) for n, v in zip(DRAWN, given, strict=True) if v is not None}
+
+
+def _number(name: str, value: Any) -> Any:
+    """A float; or of a GPU's tensor a copy, for whose number the loop would have to wait."""
+    if hasattr(value, "detach"):
+        if value.numel() != 1:
+            raise InputError(
+                f"mirror({name}=…): a tensor of {value.numel()} numbers; one is needed, as "
+                f"{name}.mean()"
+            )
+        value = value.detach()
+        if value.device.type != "cpu":
+            return value.clone().reshape(())
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"mirror({name}={value!r:.60}): a number or a tensor of one is needed"
+        ) from None
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None

@@ -1,0 +1,384 @@
+"""A Viewer's source: what Python and pages set, kept the same in both, and what pages feed."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+from weakref import WeakSet
+
+import anywidget
+import msgspec
+import traitlets
+
+from nbglcnn.errors import InputError, NbglcnnError, users_line
+from nbglcnn.features.edits.store import Store
+from nbglcnn.features.latent import host as latent_host
+from nbglcnn.features.latent.latent import CodeBlobs, Codes
+from nbglcnn.features.sources import Drawing, Latent, Noise, Picture, Video, Webcam
+from nbglcnn.features.sources.input_feed import Fed, is_equal, same_source
+from nbglcnn.features.sources.public_sources import Blobs, InputSource, chosen_input, feeding
+from nbglcnn.features.sources.records import OF_ONE_PAGE, Kind, Source
+from nbglcnn.graph import Array
+from nbglcnn.plan.schema import Input
+from nbglcnn.widget import protocol
+
+SOURCE = "_source"  # what pages and Python tell each other
+# What a page may begin without Python having made it.
+OF_PAGES: Mapping[Kind, type[InputSource]] = {
+    source.kind: source for source in (Webcam, Video, Picture, Drawing, Noise)
+}
+# What names the blobs of a source, where it has none.
+NO_BLOBS = {
+    name: getattr(Source(kind="noise", input=""), name)
+    for name in ("data", "count", "block", "dtype", "labels", "classes", "items")
+}
+
+
+class SourcesTrait(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the trait holds, in a record's words."""
+
+    source: Source | None
+    # How often Python had set a source when this was sent; None from clients that don't count.
+    turn: int | None = None
+
+
+class Sourced(Fed, anywidget.AnyWidget):
+    """Mixin: the input sources of a Viewer."""
+
+    _store: Store
+
+    # Not synced: the record that pages get has names for what this one holds.
+    # Any would let None pass unasked.
+    source: traitlets.TraitType[Any, Any] = traitlets.TraitType(None)
+    _source: traitlets.Dict[str, Any] = traitlets.Dict({"source": None, "turn": 0}).tag(sync=True)
+
+    def _check_open(self) -> None:
+        """PageError where the Viewer was closed."""
+        raise NotImplementedError
+
+    def _begin_sources(self) -> None:
+        """Before the traits are there."""
+        self._begin_feeding()
+        self._record: InputSource | None = None
+        self._following = False  # the trait `source` is set to what is so already
+        self._telling_source = False
+        self._turn = 0  # counts the sources that Python has set
+        # The last of each kind whose blobs Python has: a page may go back to it.
+        self._given: dict[str, tuple[InputSource, Blobs]] = {}
+        self._opened: tuple[Latent, CodeBlobs] | None = None
+        self._outdated: WeakSet[Codes] = WeakSet()  # of the weights before
+
+    # Python's side
+
+    @property
+    def input(self) -> Any:
+        """The current input: an array, or a tuple of them; set it to another of the same shape.
+
+        Behind the model's own stands the noise in the place of what forward draws; set without it,
+        that stays as it is.
+
+        While a source is on it is exactly what went into the network last, read from the page that
+        has it: a copy, float32, before edits of the input. Set it to a source, as to
+        `nbglcnn.Webcam()`, and that is on; to an array, and the source is off.
+
+        Raises:
+            InputError: it doesn't fit; the old one stays.
+        """
+        arrays = self.inputs_of_now()
+        return arrays[0] if len(arrays) == 1 else arrays
+
+    @input.setter
+    def input(self, x: Any) -> None:
+        self._check_open()
+        if isinstance(x, InputSource):
+            self.source = x
+            return
+        self.network.set_input(x)
+        self._turn_off()
+        self._show()
+
+    def inputs_of_now(self) -> tuple[Array, ...]:
+        """Copies of all inputs; of one that pages feed what went in last."""
+        found = {key: array.copy() for key, array in self.network.inputs.items()}
+        if fed := self._fed_keys():
+            found |= zip(fed, self._reader.read([], fed=fed).fed, strict=True)
+        return tuple(found.values())
+
+    @traitlets.validate("source")
+    def _set_source(self, proposal: Any) -> InputSource | None:
+        """Turn it on, or the old one off; where that cannot be, the old one stays."""
+        source: InputSource | None = proposal["value"]
+        if self._following or source is self._record:
+            return source
+        if source is not None and not isinstance(source, InputSource):
+            raise InputError(
+                f"source is {type(source).__name__}; a source is needed, as nbglcnn.Webcam() or "
+                "nbglcnn.Images(array), or None for off"
+            )
+        self._check_open()
+        return self._begun(source)
+
+    def _begun(self, source: InputSource | None) -> InputSource | None:
+        """Have the network fed by a source that Python sets; the record that it is then."""
+        if source is None:
+            if self._wire is not None:
+                self._adopt_now()
+                self._tell_source(None)
+                self._record = None
+                self._show()
+            return None
+        if isinstance(source, Latent):
+            return self._begun_latent(source)
+        key = chosen_input(source, self.network.plan.inputs).key
+        self._check_of_page(source)
+        # All that can fail comes first: the item of now, then a network of one example.
+        batch = self.network.plan.header.batch
+        record = self._input_record(key, one=batch > 1)
+        blobs = source.blobs(record, self._blobs_of(source.kind))
+        tensor = source.tensor(record, blobs)
+        if tensor is None:
+            self._adopt_now()
+        self._drop_adoption()
+        self._prepare(key)
+        if tensor is not None and not is_equal(tensor, self.network.inputs[key]):
+            self.network.adopt(self._place(key), tensor)
+        wire = source.wire(key)
+        if blobs is not None:
+            wire = msgspec.structs.replace(wire, **blobs.fields())
+        now = self._wire
+        if now is not None and same_source(now, wire):
+            wire = msgspec.structs.replace(wire, owner=now.owner)  # it goes on there
+        found = replace(source, owner=wire.owner)
+        if blobs is not None:
+            self._given[wire.kind] = found, blobs
+        self._tell_source(wire)
+        self._record = found
+        self._show()
+        return found
+
+    def _begun_latent(self, latent: Latent) -> Latent:
+        """Cut the network where a latent says; the record with its code, and its data's codes."""
+        self._adopt_now()
+        if latent.known_is(*self._outdated):
+            latent = latent.closed()
+        found, blobs = latent_host.opened(self.network, latent, self._opened)
+        self._drop_adoption()
+        self._prepare(found.layer)
+        found = replace(found, owner="")
+        wire = msgspec.structs.replace(found.wire(found.layer), **blobs.fields())
+        self._opened = self._given[wire.kind] = found, blobs
+        self._tell_source(wire)
+        self._record = found
+        self._show()
+        return found
+
+    def _follow_weights(self) -> None:
+        """The codes of a latent's data are those of other weights now."""
+        if self._opened is None or self._opened[0].data is None:
+            return
+        self._outdated.add(self._opened[0].known)
+        if isinstance(self._record, Latent):
+            self._code_again(self._record)
+
+    def _code_again(self, latent: Latent) -> None:
+        try:
+            found = self._begun_latent(latent)
+        except InputError as error:
+            warnings.warn(
+                f"the codes of the latent's data stay those of the weights before: {error}",
+                UserWarning,
+                stacklevel=users_line(),
+            )
+            return
+        self._follow_record(found)
+
+    def _check_of_page(self, source: InputSource) -> None:
+        """InputError for what a page alone has, and has not now."""
+        lacks = source.kind == "picture" or (isinstance(source, Video) and source.data is None)
+        if not lacks:
+            return
+        now = self._wire
+        then = source.wire("")
+        if now is None or not same_source(now, then) or now.title != then.title:
+            what = "a picture" if source.kind == "picture" else "a film without data"
+            raise InputError(
+                f"{source!r} is {what} that was chosen in a page, which has another source now: "
+                "choose it there, or give the file (nbglcnn.Images([path]), nbglcnn.Video(path))"
+            )
+
+    def _input_record(self, key: str, *, one: bool) -> Input:
+        """An own input's record; with `one` as it is in a network of one example."""
+        record = next(each for each in self.network.plan.inputs if each.key == key)
+        shape = (1, *record.shape[1:]) if one else record.shape
+        return msgspec.structs.replace(record, shape=shape)
+
+    def _place(self, key: str) -> int:
+        return list(self.network.inputs).index(key)
+
+    def _prepare(self, key: str) -> None:
+        """Make the network one of one example, whose input can be read."""
+        network = self.network
+        if (batch := network.plan.header.batch) > 1:
+            if mixed := next(filter(None, (value.mixed for value in network.plan.values)), ""):
+                raise InputError(
+                    f"a source gives one example at a time, but {mixed!r} computes across the "
+                    f"examples of a batch, {batch} of them here: give batches as viewer.input"
+                )
+            network.take_first()
+            self._store.take_first(batch)
+            self.example = 0
+            warnings.warn(
+                f"a source gives one example: the network was compiled again for the first of "
+                f"{batch}, and its weights and edits stay. Make another Viewer for a batch",
+                UserWarning,
+                stacklevel=users_line(),
+            )
+        network.keep(key)
+
+    def _blobs_of(self, kind: str) -> Blobs | None:
+        given = self._given.get(kind)
+        return given[1] if given else None
+
+    def _take_data_of_latent(self, wire: Source) -> None:
+        """A page goes back to the data of a latent: that is the data set of now."""
+        data_set = None if self._opened is None else self._opened[1].data_set
+        if wire.kind == "images" and data_set is not None and wire.data == data_set[1].name:
+            self._given[wire.kind] = data_set
+
+    def _blob(self, name: str) -> memoryview | None:
+        """What pages ask for of a source: blocks, labels, classes, a film."""
+        data_set = None if self._opened is None else self._opened[1].data_set
+        for _, blobs in (*self._given.values(), *filter(None, [data_set])):
+            if (found := blobs.blob(name)) is not None:
+                return found
+        return None
+
+    def _exported_source(self) -> tuple[Source | None, Blobs | None]:
+        """The source of now for a page of its own, which has no owner yet, and its blobs."""
+        wire = self._wire
+        if wire is None or (wire.kind in ("picture", "video") and not wire.data):
+            return None, None  # a page alone has it: the last picture is the input
+        blobs = self._blobs_of(wire.kind) if wire.data else None
+        # All of a latent's data would be in the file, for a way back alone.
+        return msgspec.structs.replace(wire, owner="", items=""), blobs
+
+    def _turn_off(self) -> None:
+        """No source any more: its input was replaced."""
+        self._drop_adoption()
+        if self._wire is not None:
+            self._tell_source(None)
+            self._follow_record(None)
+
+    def _follow_record(self, source: InputSource | None) -> None:
+        self._record = source
+        before, self._following = self._following, True
+        try:
+            self.source = source
+        finally:
+            self._following = before
+
+    def _tell_source(self, wire: Source | None) -> None:
+        """Tell pages of a source that Python sets."""
+        self._turn += 1
+        self._went(wire)
+        self._tell_again()
+
+    def _tell_again(self) -> None:
+        """Tell pages what is so."""
+        with self._told_source():
+            self._source = {"source": _words(self._wire), "turn": self._turn}
+
+    @contextmanager
+    def _told_source(self) -> Iterator[None]:
+        before, self._telling_source = self._telling_source, True
+        try:
+            yield
+        finally:
+            self._telling_source = before
+
+    def _went(self, wire: Source | None) -> None:
+        """Another source is on, or the same with other settings."""
+        self._wire = wire
+        self._connection.owner = wire.owner if wire else ""
+        if wire is not None and wire.kind == "latent":
+            self.network.cut(wire.input, wire.code)
+        elif self.network.latent is not None:
+            self.network.cut(None)
+
+    # The page's side
+
+    @traitlets.observe(SOURCE)
+    def _take_source(self, _: Any) -> None:
+        """Take a source from a page, which has not checked it; an invalid one is undone."""
+        if self._telling_source:
+            return
+        planned = self.network.plan.hash
+        try:
+            told = _told(self._source)
+            if told.turn is not None and told.turn < self._turn:
+                self._tell_again()  # said before the page heard of what Python has set
+                return
+            wire, source = self._checked_source(told.source)
+            if wire is not None:
+                self._prepare(wire.input)
+        except NbglcnnError as error:
+            protocol.warn_once(f"ignored the page's source: {error}")
+            self._tell_again()
+            return
+        self._turn = max(self._turn, told.turn or 0)  # of a Viewer that this one is linked to
+        self._ask_last(wire)
+        self._went(wire)
+        if source is not None and wire is not None and wire.data:
+            self._given[wire.kind] = source, self._given[wire.kind][1]
+        self._follow_record(source)
+        if isinstance(source, Latent) and source.known_is(*self._outdated):
+            self._code_again(source)
+        if self.network.plan.hash != planned:
+            self._show()
+
+    def _checked_source(self, wire: Source | None) -> tuple[Source | None, InputSource | None]:
+        """What a page says, and the record of it; InputError where that cannot be."""
+        if wire is None:
+            return None, None
+        now = self._wire
+        pages = self._connection.pages if wire.kind in OF_ONE_PAGE else ()
+        if wire.owner and wire.owner not in pages:
+            raise InputError(
+                f"{wire.kind} of the page {wire.owner!r}, which is none of this Viewer"
+            )
+        if not all(
+            math.isfinite(number) for number in (wire.rate, wire.mean, wire.std, *wire.code)
+        ):
+            raise InputError(f"{wire.kind} with a number that is not finite")
+        self._take_data_of_latent(wire)
+        given = self._given.get(wire.kind)
+        own = {name: getattr(wire, name) for name in NO_BLOBS}
+        if given is not None and own == {**NO_BLOBS, **given[1].fields()}:
+            source = given[0].followed(wire)  # InputError for an index beyond the last
+        elif own != NO_BLOBS:
+            raise InputError(f"{wire.kind} of data that Python has not given to this Viewer")
+        elif now is not None and self._record is not None and same_source(now, wire):
+            source = self._record.followed(wire)
+        elif wire.kind in OF_PAGES:
+            source = OF_PAGES[wire.kind].of(wire)
+        else:
+            raise InputError(f"{wire.kind} is for Python to give")
+        if not wire.input:
+            raise InputError(f"{wire.kind} of no input")
+        return wire, feeding(source, wire.input, self.network.plan.inputs)
+
+
+def _told(words: object) -> SourcesTrait:
+    """What a page says; InputError where it is no source."""
+    try:
+        return msgspec.convert(words, SourcesTrait)
+    except (msgspec.ValidationError, ValueError, TypeError, RecursionError) as error:
+        raise InputError(str(error)) from None
+
+
+def _words(wire: Source | None) -> Any:
+    return None if wire is None else msgspec.to_builtins(wire)

@@ -1,0 +1,195 @@
+"""A data set as a source: which items, which of them is shown, and whether it goes on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
+
+import msgspec
+
+from nbglcnn import classes as class_names
+from nbglcnn.errors import InputError
+from nbglcnn.features.sources.blocks import Blocks
+from nbglcnn.features.sources.items import Items, items_of, label_numbers
+from nbglcnn.features.sources.public_sources import (
+    MOST_RATE,
+    Blobs,
+    InputSource,
+    finite,
+    folder_of,
+    whole,
+    yes_or_no,
+)
+from nbglcnn.features.sources.records import Kind, Source
+from nbglcnn.graph import Array
+from nbglcnn.plan.schema import Input
+
+
+@dataclass(frozen=True, eq=False)
+class ImageSet:
+    """What was given, opened once: every Images that was made from another by `at` shares it."""
+
+    data: Any
+    given_labels: Any
+    given_classes: Any
+    items: Items
+    labels: Callable[[], Sequence[int]] | None
+    classes: tuple[str, ...]
+
+
+@dataclass(frozen=True, repr=False)
+class Images(InputSource):
+    """A data set, of which one item is the input; it plays, is shuffled and leafed through.
+
+    Pictures and arrays of uint8 become numbers from 0 to 1, and where they have another size or
+    other channels than the input they are cut and resized as its Plan says (Pillow's bilinear
+    resampling). Arrays of floats are taken as they are, so they need the input's own shape. Nothing
+    is copied or decoded before it is looked at: don't change an array while it is shown. What
+    cannot be decoded is named when it is met, in the log, and black; the others stay usable.
+
+    `images.at(8)` is the same set at another item, `dataclasses.replace(images, playing=True)`
+    with other settings; both open nothing again. `len(images)` is the number of items.
+
+    Args:
+        data: an array or tensor of uint8 or floats, (N, H, W), (N, C, H, W) or (N, H, W, C); the
+            path of a folder of pictures, in the order of their names, or of one with a folder for
+            each class, as torchvision's ImageFolder takes it; a list of PIL images, arrays or
+            paths; or a torch Dataset of pictures or (picture, label).
+        labels: a whole number for each item, -1 for none; by default the folders', or a Dataset's
+            `targets` or `labels`, and of one of at most 2000 items without those its items', which
+            are read when a page wants them: the attribute stays None.
+        classes: the names of the labels; by default the folders', or the Dataset's `classes`.
+        index: which item is shown, from 0.
+        playing: goes on by itself, `rate` times a second.
+        rate: items a second, more than 0, at most 1000.
+        shuffled: goes on in another order, which `seed` gives.
+        seed: a whole number from 0 to 2³¹.
+        title: what people call it; by default the folder's or Dataset's name.
+
+    Raises:
+        InputError: there is no item, an argument doesn't fit, or `data` is an address: nothing is
+            fetched. When a Viewer takes it: floats of another shape than the input's.
+        OSError: the folder cannot be read.
+    """
+
+    kind: ClassVar[Kind] = "images"
+    offers: ClassVar[tuple[str, ...]] = ("at",)
+    told: ClassVar[tuple[str, ...]] = ("index", "playing", "rate", "shuffled", "seed", "title")
+    takes: ClassVar[str] = (
+        "arrays of float32, (n, channels, height, width), or pictures as uint8, channels first or "
+        "last"
+    )
+
+    data: Any = field(compare=False)
+    labels: Any = field(default=None, compare=False)
+    classes: Any = field(default=None, compare=False)
+    index: int = field(default=0, kw_only=True)
+    playing: bool = field(default=False, kw_only=True)
+    rate: float = field(default=2.0, kw_only=True)
+    shuffled: bool = field(default=False, kw_only=True)
+    seed: int = field(default=0, kw_only=True)
+    title: str = field(default="", kw_only=True)
+    _set: ImageSet | None = field(default=None, kw_only=True, repr=False)
+
+    def __post_init__(self) -> None:
+        opened, labels, classes = self._set, self.labels, self.classes
+        if opened is not None:  # whose own labels and classes came along
+            labels = None if labels is opened.items.told else labels
+            classes = None if classes is opened.items.classes else classes
+        if opened is None or not (
+            opened.data is self.data
+            and opened.given_labels is labels
+            and opened.given_classes is classes
+        ):
+            known = opened.items if opened is not None and opened.data is self.data else None
+            opened = _opened(self.data, labels, classes, known)
+            object.__setattr__(self, "_set", opened)
+        object.__setattr__(self, "labels", opened.items.told if labels is None else labels)
+        own = opened.items.classes or None
+        object.__setattr__(self, "classes", own if classes is None else classes)
+        whole(self, "index")
+        if self.index >= opened.items.count:
+            raise InputError(f"Images: index={self.index}; there are {len(self)} items, from 0")
+        whole(self, "seed")
+        yes_or_no(self, "playing", "shuffled")
+        rate = finite(self, "rate")
+        if not 0 < rate <= MOST_RATE:
+            raise InputError(
+                f"Images: rate={rate:g}; more than 0 and at most {MOST_RATE:g} items a second"
+            )
+        object.__setattr__(self, "rate", rate)
+        if not isinstance(self.title, str):
+            raise InputError(f"Images: title={self.title!r}; a text is needed")
+        object.__setattr__(self, "title", (self.title or opened.items.title)[:1000])
+
+    @property
+    def opened(self) -> ImageSet:
+        """What all Images of this set share."""
+        assert self._set is not None
+        return self._set
+
+    def at(self, index: int) -> Self:
+        """The same set at another item; from the end with a negative number."""
+        if not hasattr(index, "__index__") or not -len(self) <= index < len(self):
+            raise InputError(f"Images: at({index!r}); there are {len(self)} items, from 0")
+        return replace(self, index=index + len(self) if index < 0 else index)
+
+    def __len__(self) -> int:
+        return self.opened.items.count
+
+    def fits(self, record: Input) -> bool:
+        """Whether it is of floats, with channels and places, or of the bytes of pictures."""
+        floats = record.dtype == "float32" and len(record.shape) == 4 and 0 not in record.shape
+        return floats or record.fit != ""
+
+    def blobs(self, record: Input, earlier: Blobs | None = None) -> Blocks:
+        """The items for this input; the `earlier` ones where they are of the same set and size."""
+        opened = self.opened
+        found = Blocks(opened.items, record, opened.labels, opened.classes)
+        return earlier if isinstance(earlier, Blocks) and earlier.is_like(found) else found
+
+    def tensor(self, record: Input, blobs: Blobs | None) -> Array:
+        """The item of now."""
+        blocks = blobs if isinstance(blobs, Blocks) else self.blobs(record)
+        return blocks.tensor(self.index)
+
+    def wire(self, key: str) -> Source:
+        """In the words of pages, but for blobs."""
+        own = self.opened
+        folder = folder_of(self.data, own.given_labels, own.given_classes)
+        return msgspec.structs.replace(super().wire(key), folder=folder)
+
+    def __repr__(self) -> str:
+        items = self.opened.items
+        words = [f"{items.count:,} item{'s' if items.count > 1 else ''} {items.says}"]
+        if self.opened.labels is not None:
+            names = len(self.opened.classes)
+            words.append(f"labels of {names} classes" if names else "labels")
+        defaults = {"index": 0, "playing": False, "rate": 2.0, "shuffled": False, "seed": 0}
+        shown = {name: getattr(self, name) for name in defaults}
+        words += [f"{k}={v!r}" for k, v in shown.items() if k == "index" or v != defaults[k]]
+        return f"Images({', '.join(words)})"
+
+
+def _opened(data: Any, labels: Any, classes: Any, known: Items | None) -> ImageSet:
+    items = items_of(data) if known is None else known
+    numbers = items.labels
+    if labels is not None:
+        if isinstance(labels, str | bytes | os.PathLike) or not hasattr(labels, "__len__"):
+            raise InputError(f"Images: labels is {type(labels).__name__}; a list is needed")
+        given = label_numbers(labels)
+        if len(given) != items.count:
+            raise InputError(
+                f"Images: {len(given)} labels were given for {items.count} items; one for each is "
+                "needed, -1 for none"
+            )
+        numbers = lambda: given  # noqa: E731
+    names = items.classes if classes is None else class_names.listed(classes)
+    if labels is not None and names and max(given, default=-1) >= len(names):
+        at = next(k for k, label in enumerate(given) if label >= len(names))
+        raise InputError(
+            f"Images: labels[{at}] is {given[at]}, and there are {len(names)} classes, from 0"
+        )
+    return ImageSet(data, labels, classes, items, numbers, names)

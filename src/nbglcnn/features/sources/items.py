@@ -1,0 +1,287 @@
+"""The items of a data set, one at a time: of an array, a folder, a list or a torch Dataset."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from nbglcnn.errors import InputError
+from nbglcnn.graph import Array
+from nbglcnn.inputs.arguments import Spec, checked_path, of_tensor
+from nbglcnn.inputs.arguments import as_array as array_of
+from nbglcnn.inputs.arrays import plain_array
+from nbglcnn.inputs.picture_decoding import is_deep, open_picture
+from nbglcnn.inputs.picture_files import picture_folder
+
+Dtype = Literal["uint8", "float32"]
+# Picture files that may have greys of more than 8 bits.
+DEEP = (".png", ".pgm", ".tif", ".tiff")
+# Labels that only the items themselves tell are asked for when a page wants them, of so many.
+MOST_READ = 2000
+NO_SETS = (dict, bytes, bytearray, memoryview, range)
+GIVE = (
+    "give an array of uint8 or float32, (N, H, W), (N, C, H, W) or (N, H, W, C); a folder of "
+    "picture files; a list of PIL images; or a torch Dataset of (picture, label)"
+)
+
+
+@dataclass(frozen=True)
+class Items:
+    """What is known of a data set before any item is looked at.
+
+    `item` gives a PIL image, or an array of (h, w), (c, h, w) or (h, w, c); whatever it raises is
+    that item's failure. `named` is what an item is called in errors. `labels` has a number for each
+    item, -1 for none; None where there are none. `told` are these where no item has to be read.
+    `stacked` has all items where they lie in one array.
+    """
+
+    count: int
+    dtype: Dtype
+    item: Callable[[int], Any]
+    named: Callable[[int], str]
+    says: str
+    title: str = ""
+    labels: Callable[[], Sequence[int]] | None = None
+    told: tuple[int, ...] | None = None
+    classes: tuple[str, ...] = ()
+    stacked: Array | None = field(default=None, compare=False)
+
+
+def items_of(data: Any) -> Items:
+    """The items of whatever was given; InputError where it is no set of pictures."""
+    if is_picture(data):
+        raise InputError(
+            "Images: one PIL image was given; viewer.input = image sets it, a list of them is a "
+            "data set"
+        )
+    if isinstance(data, str | os.PathLike):
+        checked_path("Images", str(os.fspath(data)))
+        return _of_folder(Path(str(os.fspath(data))).expanduser())
+    if is_tensor(data):
+        return _of_array(of_tensor(data, Spec("Images")))
+    if isinstance(data, np.ndarray):
+        return _of_array(plain_array(data, "Images"))
+    if isinstance(data, list | tuple):
+        return _of_list(data)
+    if hasattr(data, "__getitem__") and hasattr(data, "__len__") and not isinstance(data, NO_SETS):
+        return _of_dataset(data)
+    if hasattr(data, "dataset"):
+        raise InputError(f"Images: {type(data).__name__} makes batches; give its .dataset")
+    if hasattr(data, "__iter__") and not hasattr(data, "__len__"):
+        raise InputError(
+            f"Images: {type(data).__name__} has no length, so that no item has a number; give "
+            "list(…) of what it yields, or a Dataset with __len__ and __getitem__"
+        )
+    raise InputError(f"Images: {type(data).__name__} was given; {GIVE}")
+
+
+def is_picture(thing: Any) -> bool:
+    """Whether it is a PIL image, told without importing PIL."""
+    return any(c.__module__ == "PIL.Image" and c.__name__ == "Image" for c in type(thing).__mro__)
+
+
+def is_tensor(thing: Any) -> bool:
+    """Whether it is a torch tensor, told without importing torch."""
+    return hasattr(thing, "detach") and hasattr(thing, "device")
+
+
+def dtype_of(array: Array, what: str) -> Dtype:
+    """How the items of an array travel; InputError for numbers that are neither."""
+    if array.dtype == np.uint8:
+        return "uint8"
+    if array.dtype.kind == "f":
+        return "float32"
+    how = "array.astype('uint8') where the numbers are from 0 to 255"
+    if array.dtype == np.uint16:
+        how += ", (array / 65535).astype('float32') where white is 65535"
+    raise InputError(
+        f"{what}: dtype {array.dtype}; uint8 from 0 to 255 is needed, or floats as the network "
+        f"takes them. {how}"
+    )
+
+
+def _of_array(array: Array) -> Items:
+    dtype = dtype_of(array, "Images")
+    if array.ndim not in (3, 4) or 0 in array.shape:
+        add = "; of one picture array[None] is a set" if array.ndim in (2, 3) else ""
+        raise InputError(
+            f"Images: an array of shape {array.shape}; (N, H, W), (N, C, H, W) or (N, H, W, C) is "
+            f"needed, of at least one item{add}"
+        )
+    size = "×".join(map(str, array.shape[1:]))
+    return Items(
+        len(array),
+        dtype,
+        lambda index: array[index],
+        lambda index: f"item {index}",
+        f"of {size} {array.dtype}",
+        stacked=array,
+    )
+
+
+def _of_list(data: Sequence[Any]) -> Items:
+    if not data:
+        raise InputError(f"Images: an empty {type(data).__name__}; {GIVE}")
+    if all(isinstance(one, str | os.PathLike) for one in data):
+        for one in data:
+            checked_path("Images", str(one))
+        return _of_files([Path(str(one)).expanduser() for one in data], "files")
+    for number, one in enumerate(data):
+        if not (is_picture(one) or is_tensor(one) or isinstance(one, np.ndarray)):
+            raise InputError(f"Images: item {number} is {type(one).__name__}; {GIVE}")
+    floats = [not is_picture(one) and dtype_of(as_array(one), "Images") != "uint8" for one in data]
+    if any(floats) and not all(floats):
+        raise InputError(
+            f"Images: item {floats.index(True)} is of floats, item {floats.index(False)} a picture "
+            "or uint8: give all in one of them"
+        )
+    deep = any(is_picture(one) and is_deep(one) for one in data)
+    kind = type(data[0]).__name__
+    return Items(
+        len(data),
+        "float32" if floats[0] or deep else "uint8",
+        lambda index: data[index],
+        lambda index: f"item {index}",
+        f"in a {type(data).__name__} ({kind})",
+    )
+
+
+def _of_folder(folder: Path) -> Items:
+    """Picture files in order; folders in it are classes, as torchvision's ImageFolder has them."""
+    found = picture_folder(folder, "Images")
+    items = _of_files(found.files, folder.name, folder)
+    if not found.classes:
+        return items
+    labels = [*found.labels]
+    return replace(items, labels=lambda: labels, told=found.labels, classes=found.classes)
+
+
+def _of_files(files: Sequence[Path], title: str, folder: Path | None = None) -> Items:
+    def named(index: int) -> str:
+        file = files[index]
+        return str(file.relative_to(folder)) if folder else str(file)
+
+    where = f"in {folder}" if folder else "of files"
+    dtype: Dtype = "float32" if any(map(_is_deep_file, files[:MOST_READ])) else "uint8"
+    return Items(len(files), dtype, lambda index: open_picture(files[index]), named, where, title)
+
+
+def _is_deep_file(file: Path) -> bool:
+    """Whether a file has greys of more than 8 bits, by its head; False for a damaged one."""
+    if file.suffix.lower() not in DEEP:
+        return False
+    from PIL import Image
+
+    with suppress(Exception), Image.open(file) as image:
+        return is_deep(image)
+    return False
+
+
+def _of_dataset(data: Any) -> Items:
+    kind = type(data).__name__
+    count = len(data)
+    if not count:
+        raise InputError(f"Images: {kind} has no item")
+    item = data[0]
+    first = _picture_of(item)
+    if not (is_picture(first) or is_tensor(first) or isinstance(first, np.ndarray)):
+        raise InputError(
+            f"Images: item 0 of {kind} is {type(first).__name__}; a PIL image, a tensor or an "
+            "array is needed, or a tuple of one and its label"
+        )
+    dtype: Dtype
+    if is_picture(first):
+        dtype = "float32" if is_deep(first) else "uint8"
+    else:
+        dtype = dtype_of(as_array(first), f"item 0 of {kind}")
+    told = _told_labels(data, count)
+    labels: Callable[[], Sequence[int]] | None = None
+    if told is not None:
+        labels = partial(list, told)
+    elif count <= MOST_READ and isinstance(item, tuple | list) and len(item) > 1:
+        labels = partial(_read_labels, data, count)
+    return Items(
+        count,
+        dtype,
+        lambda index: _picture_of(data[index]),
+        lambda index: f"item {index} of {kind}",
+        f"of {kind}",
+        kind,
+        labels,
+        None if told is None else tuple(told),
+        _classes_of(data),
+    )
+
+
+def _picture_of(item: Any) -> Any:
+    return item[0] if isinstance(item, tuple | list) and item else item
+
+
+def _told_labels(data: Any, count: int) -> list[int] | None:
+    """The labels of a Dataset that tells them without all of its items."""
+    tensors = getattr(data, "tensors", ())  # torch.utils.data.TensorDataset
+    second = tensors[1] if isinstance(tensors, tuple) and len(tensors) > 1 else None
+    for found in (getattr(data, "targets", None), getattr(data, "labels", None), second):
+        if found is None or not hasattr(found, "__len__") or len(found) != count:
+            continue
+        with suppress(InputError):  # of detection, segmentation, regression
+            return label_numbers(found)
+    inner, indices = getattr(data, "dataset", None), getattr(data, "indices", None)
+    if inner is None or indices is None:  # no torch.utils.data.Subset
+        return None
+    whole = _told_labels(inner, len(inner))
+    return None if whole is None else [whole[int(index)] for index in indices]
+
+
+def _read_labels(data: Any, count: int) -> list[int]:
+    """What the items themselves say."""
+    found = []
+    for index in range(count):
+        try:
+            found += label_numbers([data[index][1]])
+        except Exception:  # the data set's own code: an item that cannot be had has no label
+            found.append(-1)
+    return found
+
+
+def _classes_of(data: Any) -> tuple[str, ...]:
+    classes = getattr(data, "classes", None)
+    if isinstance(classes, list | tuple) and all(isinstance(name, str) for name in classes):
+        return tuple(classes)
+    inner = getattr(data, "dataset", None)
+    return _classes_of(inner) if inner is not None else ()
+
+
+def label_numbers(labels: Iterable[Any]) -> list[int]:
+    """Labels as whole numbers from -1 on; InputError names the first that is none."""
+    if is_tensor(labels):
+        labels = of_tensor(labels, Spec("labels"))
+    if isinstance(labels, np.ndarray) and labels.ndim == 1:
+        labels = labels.tolist()
+    numbers = []
+    for at, label in enumerate(labels):
+        try:
+            number = label if isinstance(label, int) else label.__index__()
+        except (AttributeError, TypeError):
+            number = -2
+        if isinstance(label, bool) or not -1 <= number < 2**31:
+            raise InputError(
+                f"labels[{at}] is {label!r:.60}; whole numbers are needed, the position of the "
+                "name in classes, -1 for none"
+            )
+        numbers.append(int(number))
+    return numbers
+
+
+def as_array(item: Any) -> Array:
+    """An item that is no PIL image as an array."""
+    if is_tensor(item):
+        return of_tensor(item, Spec("Images"))
+    return array_of(item, "Images")

@@ -1,0 +1,148 @@
+"""A film as a source: the file's bytes, which pages decode."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+from uuid import uuid4
+
+from nbglcnn.errors import InputError
+from nbglcnn.features.sources.public_sources import Blobs, InputSource, yes_or_no
+from nbglcnn.features.sources.records import MOST_FILM, Kind
+from nbglcnn.inputs.arguments import checked_path
+from nbglcnn.plan.schema import Input
+
+
+class Film:
+    """The bytes of a film under a name of their own."""
+
+    def __init__(self, content: bytes, title: str) -> None:
+        self.name = uuid4().hex
+        self.mime = mime_of(content, title)
+        self._content = content
+
+    def fields(self) -> dict[str, Any]:
+        """The fields of the Source that name it."""
+        return {"data": self.name}
+
+    def blob(self, name: str) -> memoryview | None:
+        """The bytes of the film."""
+        return memoryview(self._content) if name == self.name else None
+
+    def names(self) -> Iterator[str]:
+        """Its only blob."""
+        yield self.name
+
+    @property
+    def nbytes(self) -> int:
+        """Of the file."""
+        return len(self._content)
+
+
+@dataclass(frozen=True, repr=False)
+class Video(InputSource):
+    """A film, which the page that starts it decodes; one example. It begins anew at its end.
+
+    Until the first picture the network keeps the input that it has. Sound is left out. Pictures are
+    cut and resized to the input's size as its Plan says, numbers from 0 to 1.
+
+    Args:
+        data: the path of a file, which Python reads, or its bytes: MP4, WebM, Ogg, MOV or Matroska,
+            of at most 256 MiB; what can be played is the browser's choice. Of a film that was
+            chosen in a page, which alone has it, None.
+        playing: goes on; False keeps the picture of now.
+        mirrored: left and right exchanged.
+        title: what people call it; by default the file's name.
+
+    Raises:
+        InputError: it is no such file, larger, or an address: nothing is fetched.
+        OSError: the file cannot be read.
+    """
+
+    kind: ClassVar[Kind] = "video"
+    told: ClassVar[tuple[str, ...]] = ("playing", "mirrored", "title")
+
+    data: Any = None
+    playing: bool = True
+    mirrored: bool = False
+    title: str = field(default="", kw_only=True)
+    # What `data` was when it was read, and what it is; `replace` gives it on.
+    _read: tuple[Any, Film] | None = field(default=None, kw_only=True, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        yes_or_no(self, "playing", "mirrored")
+        if not isinstance(self.title, str):
+            raise InputError(f"Video: title={self.title!r}; a text is needed")
+        if self.data is None:
+            object.__setattr__(self, "_read", None)
+        elif self._read is None or self._read[0] is not self.data:
+            content, name = _content(self.data)
+            object.__setattr__(self, "title", (self.title or name)[:1000])
+            object.__setattr__(self, "_read", (self.data, Film(content, self.title)))
+
+    @property
+    def mime(self) -> str:
+        """The type of its content, "" for that of a film which a page has."""
+        return self._read[1].mime if self._read else ""
+
+    def blobs(self, record: Input, earlier: Blobs | None = None) -> Blobs | None:
+        """The film, where Python has it."""
+        return self._read[1] if self._read else None
+
+    def __repr__(self) -> str:
+        if self._read is None:
+            what = repr(self.title) + ", chosen in a page"
+        else:
+            what = f"{self.title!r}, {self._read[1].nbytes / 2**20:.1f} MiB of {self.mime}"
+        return f"Video({what}{'' if self.playing else ', playing=False'})"
+
+
+def _content(data: Any) -> tuple[bytes, str]:
+    """The bytes of a film, and its name."""
+    if isinstance(data, bytes | bytearray | memoryview):
+        content, name = bytes(data), ""
+    elif isinstance(data, str | os.PathLike):
+        text = os.fspath(data)
+        checked_path("Video", str(text))
+        path = Path(str(text)).expanduser()
+        if not path.is_file():
+            there = "is a folder" if path.is_dir() else "is not there"
+            raise InputError(f"Video: {path} {there}; the path of a film's file is needed")
+        _check_size(path.stat().st_size, path.name)
+        content, name = path.read_bytes(), path.name
+    else:
+        raise InputError(
+            f"Video: {type(data).__name__} was given; the path of a film's file is needed, or its "
+            "bytes. Arrays of pictures are nbglcnn.Images(array, playing=True)"
+        )
+    _check_size(len(content), name or "these bytes")
+    return content, name
+
+
+def _check_size(size: int, name: str) -> None:
+    if size > MOST_FILM:
+        raise InputError(
+            f"Video: {name} has {size / 2**20:.0f} MiB; at most {MOST_FILM // 2**20} are possible, "
+            "since the whole of it goes to the page: cut it, or make it smaller"
+        )
+
+
+def mime_of(content: bytes, name: str = "") -> str:
+    """The type of a film by its first bytes; InputError where they are none of a film's."""
+    head = content[:64]
+    if head[4:8] == b"ftyp":
+        return "video/quicktime" if head[8:10] == b"qt" else "video/mp4"
+    if head[4:8] in (b"moov", b"mdat", b"wide", b"free"):  # of QuickTime before 2001
+        return "video/quicktime"
+    if head[:4] == b"\x1aE\xdf\xa3":
+        return "video/webm" if b"webm" in head else "video/x-matroska"
+    if head[:4] == b"OggS":
+        return "video/ogg"
+    begins = f"begins with {head[:8].hex(' ')}" if head else "is empty"
+    raise InputError(
+        f"Video: {name or 'this'} {begins}, and is no film in MP4, WebM, Ogg, MOV or Matroska; "
+        "for pictures give nbglcnn.Images(…)"
+    )

@@ -1,0 +1,6 @@
+"""Teaching: a linear head behind a frozen network, of examples that somebody collects."""
+
+from nbglcnn.features.teaching.head import Head, fit
+from nbglcnn.features.teaching.lesson import Example, Lesson
+
+__all__ = ["Example", "Head", "Lesson", "fit"]

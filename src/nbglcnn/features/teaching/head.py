@@ -1,0 +1,154 @@
+"""The head: multinomial logistic regression, whose one optimum pages find as well."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nbglcnn.errors import InputError
+from nbglcnn.features.teaching.records import (
+    GRADIENT,
+    HELD_OUT,
+    LEAST_VARIANCE,
+    MOST_ROUNDS,
+    PENALTY,
+)
+from nbglcnn.graph import Array
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+def new_id() -> str:
+    """A name that nothing else has."""
+    return secrets.token_hex(8)
+
+
+@dataclass(frozen=True)
+class Head:
+    """A Linear of float32: `weight` (classes, features), `bias` (classes,); `classes` are ids.
+
+    `right` of `count` examples that it learned from it tells; of `held_count` others a head that
+    didn't learn from them tells `held_right`.
+    """
+
+    id: str
+    classes: tuple[str, ...]
+    weight: Array
+    bias: Array
+    right: int = 0
+    count: int = 0
+    held_right: int = 0
+    held_count: int = 0
+
+    def probabilities(self, features: Array) -> Array:
+        """(examples, classes) in float64 of features (examples, features)."""
+        logits = features.astype(np.float64) @ self.weight.T.astype(np.float64) + self.bias
+        powers = np.exp(logits - logits.max(1, keepdims=True))
+        found: Array = powers / powers.sum(1, keepdims=True)
+        return found
+
+    def module(self, averaged: bool) -> nn.Sequential:
+        """A torch module that makes logits of the cut's value."""
+        import torch
+        from torch import nn
+
+        classes, features = self.weight.shape
+        linear = nn.Linear(features, classes)
+        with torch.no_grad():
+            linear.weight.copy_(torch.from_numpy(self.weight.copy()))
+            linear.bias.copy_(torch.from_numpy(self.bias.copy()))
+        pool = [nn.AdaptiveAvgPool2d(1)] if averaged else []
+        return nn.Sequential(*pool, nn.Flatten(), linear).eval()
+
+
+def held_out(labels: Array) -> Array:
+    """Which examples are the last fifth of their class, True for these; none where one has none."""
+    found = np.zeros(len(labels), bool)
+    for label in np.unique(labels):
+        own = np.flatnonzero(labels == label)
+        if len(own) < HELD_OUT:
+            return np.zeros(len(labels), bool)
+        found[own[len(own) - len(own) // HELD_OUT :]] = True
+    return found
+
+
+def fit(features: Array, labels: Array, classes: int) -> tuple[Array, Array]:
+    """The weight and bias, in float32, that classify features (examples, features) best.
+
+    Of softmax(W u + b) it has the least mean cross entropy, each class with the same weight, plus
+    PENALTY / 2 · ‖W‖², for u = (x − mean) / (deviation · √features): strictly convex, so there is
+    one. What makes u of x is a part of the weight and the bias that are given.
+
+    Args:
+        labels: the number of each example's class; each class has at least one.
+    """
+    import torch
+    from torch.nn import functional
+
+    x = torch.from_numpy(np.asarray(features, np.float64))
+    y = torch.from_numpy(np.asarray(labels, np.int64))
+    counts = torch.bincount(y, minlength=classes)
+    share = 1 / (classes * counts[y]).double()
+    mean = share @ x
+    variance = share @ (x - mean) ** 2
+    deviation = (variance + LEAST_VARIANCE * variance.mean()).sqrt()
+    deviation[deviation == 0] = 1.0  # all examples are the same
+    scale = 1 / (deviation * x.shape[1] ** 0.5)
+    u = (x - mean) * scale
+    weight = torch.zeros(classes, x.shape[1], dtype=torch.float64, requires_grad=True)
+    bias = torch.zeros(classes, dtype=torch.float64, requires_grad=True)
+    optimizer = torch.optim.LBFGS(
+        [weight, bias], max_iter=MOST_ROUNDS, max_eval=2 * MOST_ROUNDS, tolerance_grad=GRADIENT,
+        tolerance_change=0.0, history_size=20, line_search_fn="strong_wolfe",
+    )  # fmt: skip
+
+    def closure() -> Any:
+        optimizer.zero_grad()
+        errors = functional.cross_entropy(u @ weight.T + bias, y, reduction="none")
+        loss = share @ errors + PENALTY / 2 * (weight**2).sum()
+        loss.backward()  # type: ignore[no-untyped-call]
+        return loss
+
+    with torch.enable_grad():
+        optimizer.step(closure)  # type: ignore[no-untyped-call]
+    found = (weight * scale).detach()
+    # The same for all classes changes nothing: without that there is one bias.
+    shift = (bias - bias.mean()).detach() - found @ mean
+    return found.numpy().astype(np.float32), shift.numpy().astype(np.float32)
+
+
+def given_head(given: Any, classes: tuple[str, ...], count: int) -> Head:
+    """A head that somebody gives back: a module, or a mapping or pair of weight and bias.
+
+    `classes` are ids. InputError where it doesn't fit.
+    """
+    state = given.state_dict() if hasattr(given, "state_dict") else given
+    if isinstance(state, Mapping):
+        own = {str(name).rpartition(".")[2]: array for name, array in state.items()}
+        pair: Any = (own.get("weight"), own.get("bias"))
+    else:
+        pair = state
+    try:
+        arrays = [
+            np.asarray(one.detach().cpu() if hasattr(one, "detach") else one, np.float32)
+            for one in pair
+        ]
+        weight, bias = arrays
+    except (TypeError, ValueError):
+        raise InputError(
+            f"head is {type(given).__name__}; what teaching.head() gives is needed, or a pair of "
+            "weight (classes, features) and bias (classes,)"
+        ) from None
+    if weight.shape != (len(classes), count) or bias.shape != (len(classes),):
+        raise InputError(
+            f"head has a weight of {weight.shape} and a bias of {bias.shape}; {len(classes)} "
+            f"classes and {count} features need {(len(classes), count)} and {(len(classes),)}"
+        )
+    if not (np.isfinite(weight).all() and np.isfinite(bias).all()):
+        raise InputError("head has numbers that are not finite")
+    return Head(new_id(), classes, weight.copy(), bias.copy())

@@ -1,0 +1,305 @@
+"""What is taught: classes, their examples, and the head of now; knows no page and no network."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from nbglcnn.errors import InputError, nearest
+from nbglcnn.features.teaching import safetensors
+from nbglcnn.features.teaching.head import Head, fit, held_out, new_id
+from nbglcnn.features.teaching.records import (
+    MOST_CLASSES,
+    MOST_EXAMPLES,
+    MOST_NAME,
+    Change,
+    Listing,
+    TaughtClass,
+    TaughtExample,
+    TaughtHead,
+    TaughtNetwork,
+)
+from nbglcnn.graph import Array
+
+
+@dataclass(frozen=True)
+class Example:
+    """One picture (channels, height, width) of uint8, and the features that `network` gave it."""
+
+    id: str
+    of: str
+    picture: Array
+    features: Array
+    network: TaughtNetwork
+
+    @property
+    def data(self) -> bytes:
+        """As pages get it."""
+        return self.features.tobytes() + self.picture.tobytes()
+
+
+@dataclass
+class Lesson:
+    """Classes by id, in their order, examples in the order in which they came, and a head.
+
+    `shape` is that of a picture (channels, height, width), `count` the number of features.
+    """
+
+    shape: tuple[int, int, int]
+    count: int
+    classes: dict[str, str] = field(default_factory=dict)
+    examples: dict[str, Example] = field(default_factory=dict)
+    head: Head | None = None
+
+    def id_of(self, name: str) -> str:
+        """The id of a class; KeyError where there is none of that name."""
+        for key, known in self.classes.items():
+            if known == name:
+                return key
+        names = list(self.classes.values())
+        raise KeyError(
+            f"there is no class {name!r}{nearest(str(name), names)}; "
+            f"there are {', '.join(names) or 'none'}"
+        )
+
+    def of(self, key: str) -> list[Example]:
+        """The examples of a class by its id."""
+        return [one for one in self.examples.values() if one.of == key]
+
+    def check_name(self, name: object, but: str = "") -> str:
+        """What a class may be called; InputError else. The class `but` may be called so now."""
+        if not isinstance(name, str) or not name.strip() or len(name.strip()) > MOST_NAME:
+            raise InputError(
+                f"{name!r:.80} is no name of a class: a text of 1 to {MOST_NAME} letters is needed"
+            )
+        name = name.strip()
+        if any(known == name for key, known in self.classes.items() if key != but):
+            raise InputError(f"there is a class {name!r} already; give each class another name")
+        return name
+
+    def add_class(self, name: object, key: str = "") -> str:
+        """A new class without examples; its id."""
+        name = self.check_name(name)
+        if len(self.classes) >= MOST_CLASSES:
+            raise InputError(f"there are {MOST_CLASSES} classes, and that is the most")
+        key = key or new_id()
+        self.classes[key] = name
+        return key
+
+    def remove(self, key: str) -> None:
+        """A class goes with its examples, and the head that knows it."""
+        self.classes.pop(key, None)
+        for one in self.of(key):
+            del self.examples[one.id]
+        if self.head is not None and key in self.head.classes:
+            self.head = None
+
+    def check_room(self, count: int) -> None:
+        """InputError where so many more examples are too many."""
+        if len(self.examples) + count > MOST_EXAMPLES:
+            raise InputError(
+                f"{len(self.examples)} examples are there and {count} come: at most "
+                f"{MOST_EXAMPLES} can be; delete some, or give fewer"
+            )
+
+    def apply(self, change: Change, data: bytes) -> bool:
+        """Do what a page says; False where it means nothing here, as of a class that has gone.
+
+        InputError for what no page says.
+        """
+        match change.what:
+            case "class" if change.id in self.classes:
+                self.classes[change.id] = self.check_name(change.text, but=change.id)
+            case "class":
+                self.add_class(change.text, change.id)
+            case "remove":
+                self.remove(change.id)
+            case "forget":
+                return self.examples.pop(change.id, None) is not None
+            case "example" if change.of in self.classes and change.network is not None:
+                self.check_room(1)
+                self.examples[change.id] = self.example(change.id, change.of, data, change.network)
+            case "features" if change.id in self.examples and change.network is not None:
+                found = self._floats(data, self.count)
+                self.examples[change.id] = replace(
+                    self.examples[change.id], features=found, network=change.network
+                )
+            case "head" if change.head is not None:
+                if not set(change.head.classes) <= self.classes.keys():
+                    return False
+                self.head = self.head_of(change.head, data)
+            case _:
+                return False
+        return True
+
+    def example(self, key: str, of: str, data: bytes, network: TaughtNetwork) -> Example:
+        """An example of its data."""
+        size = 4 * self.count
+        picture = np.frombuffer(data[size:], np.uint8)
+        if picture.size != int(np.prod(self.shape)):
+            raise InputError(f"an example of {len(data)} bytes, which are none of this network's")
+        features = self._floats(data[:size], self.count)
+        return Example(key, of, picture.reshape(self.shape).copy(), features, network)
+
+    def head_of(self, told: TaughtHead, data: bytes) -> Head:
+        """A head of its data."""
+        classes = len(told.classes)
+        numbers = self._floats(data, classes * (self.count + 1))
+        weight, bias = np.split(numbers, [classes * self.count])
+        return Head(**{**msgspec.structs.asdict(told), "classes": tuple(told.classes)},
+                    weight=weight.reshape(classes, self.count), bias=bias)  # fmt: skip
+
+    def _floats(self, data: bytes, count: int) -> Array:
+        if len(data) != 4 * count:
+            raise InputError(f"{len(data)} bytes where {count} numbers of float32 are needed")
+        numbers = np.frombuffer(data, np.float32).copy()
+        if not np.isfinite(numbers).all():
+            raise InputError("features or weights that are not finite")
+        return numbers
+
+    def check_trainable(self) -> None:
+        """InputError where a head can't be trained yet."""
+        if len(self.classes) < 2:
+            raise InputError(
+                "a head tells at least two classes apart, and there "
+                + (f"is one, {next(iter(self.classes.values()))!r}" if self.classes else "is none")
+                + ": add another one, as viewer.teaching.add('other', pictures)"
+            )
+        lacking = [name for key, name in self.classes.items() if not self.of(key)]
+        if lacking:
+            raise InputError(
+                f"the class {lacking[0]!r} has no examples: collect some in the page, or give "
+                f"pictures, as viewer.teaching.add({lacking[0]!r}, pictures); or remove it"
+            )
+
+    def train(self) -> Head:
+        """The head of the examples of now; InputError where there are too few."""
+        self.check_trainable()
+        keys = list(self.classes)
+        number = {key: k for k, key in enumerate(keys)}
+        features = np.stack([one.features for one in self.examples.values()])
+        labels = np.array([number[one.of] for one in self.examples.values()])
+        weight, bias = fit(features, labels, len(keys))
+        head = Head(new_id(), tuple(keys), weight, bias, count=len(labels))
+        right = int((head.probabilities(features).argmax(1) == labels).sum())
+        held = held_out(labels)
+        told = 0
+        if held.any():
+            other = Head("", (), *fit(features[~held], labels[~held], len(keys)))
+            told = int((other.probabilities(features[held]).argmax(1) == labels[held]).sum())
+        self.head = replace(head, right=right, held_right=told, held_count=int(held.sum()))
+        return self.head
+
+    # As pages and files have it
+
+    def listing(self, turn: int, heard: Mapping[str, int]) -> Listing:
+        """All of it but the data."""
+        networks: dict[TaughtNetwork, int] = {}
+        examples = tuple(
+            TaughtExample(one.id, one.of, networks.setdefault(one.network, len(networks)))
+            for one in self.examples.values()
+        )
+        classes = tuple(TaughtClass(key, name) for key, name in self.classes.items())
+        head = self.head
+        told = None if head is None else TaughtHead(
+            head.id, head.classes, head.right, head.count, head.held_right, head.held_count
+        )  # fmt: skip
+        return Listing(turn, dict(heard), classes, examples, tuple(networks), told)
+
+    def blob(self, name: str) -> bytes | None:
+        """The data of an example or the head."""
+        if name in self.examples:
+            return self.examples[name].data
+        head = self.head
+        if head is not None and head.id == name:
+            return head.weight.tobytes() + head.bias.tobytes()
+        return None
+
+    def blobs(self) -> Iterator[tuple[str, bytes]]:
+        """All data by name."""
+        for name in (*self.examples, *([] if self.head is None else [self.head.id])):
+            data = self.blob(name)
+            assert data is not None
+            yield name, data
+
+    def pictures(self, key: str) -> Array:
+        """Those of a class, (examples, height, width, channels) of uint8."""
+        channels, height, width = self.shape
+        found = [one.picture.transpose(1, 2, 0) for one in self.of(key)]
+        return np.array(found, np.uint8).reshape(-1, height, width, channels)
+
+    def features(self, key: str) -> Array:
+        """Those of a class, (examples, features) of float32."""
+        found = [one.features for one in self.of(key)]
+        return np.array(found, np.float32).reshape(-1, self.count)
+
+    def to_file(self, cut: str, averaged: bool) -> bytes:
+        """All of it in the safetensors format, as pages write it as well.
+
+        "pictures" (N, H, W, C), "labels" (N), "features" (N, F), and of a head "weight" and "bias".
+        """
+        keys = list(self.classes)
+        own = list(self.examples.values())
+        channels, height, width = self.shape
+        pictures = np.array([one.picture.transpose(1, 2, 0) for one in own], np.uint8)
+        arrays: dict[str, Array] = {
+            "pictures": pictures.reshape(-1, height, width, channels),
+            "labels": np.array([keys.index(one.of) for one in own], np.int32),
+            "features": np.array([one.features for one in own], np.float32).reshape(-1, self.count),
+        }
+        networks: dict[TaughtNetwork, int] = {}
+        numbers = [networks.setdefault(one.network, len(networks)) for one in own]
+        metadata: dict[str, Any] = {
+            "classes": list(self.classes.values()),
+            "cut": cut,
+            "averaged": averaged,
+            "networks": [msgspec.to_builtins(one) for one in networks],
+            "of": numbers,
+        }
+        if self.head is not None:
+            arrays |= {"weight": self.head.weight, "bias": self.head.bias}
+            told = [self.head.right, self.head.count, self.head.held_right, self.head.held_count]
+            metadata |= {"head": [keys.index(one) for one in self.head.classes], "told": told}
+        words = {name: json.dumps(value) for name, value in metadata.items()}
+        return safetensors.written(arrays, words)
+
+    def from_file(self, data: bytes) -> None:
+        """Become what a file says; InputError where it is none, or of another network."""
+        arrays, words = safetensors.read(data)
+        try:
+            told = {name: json.loads(value) for name, value in words.items()}
+            pictures, labels, features = (arrays[n] for n in ("pictures", "labels", "features"))
+            other = Lesson(self.shape, self.count)
+            keys = [other.add_class(name) for name in told["classes"]]
+            networks = msgspec.convert(told["networks"], list[TaughtNetwork])
+            if len(pictures) and pictures.shape[1:] != (*self.shape[1:], self.shape[0]):
+                raise InputError(
+                    f"its pictures have (height, width, channels) {pictures.shape[1:]}, and this "
+                    f"network takes {(*self.shape[1:], self.shape[0])}"
+                )
+            if features.shape[1] != self.count:
+                raise InputError(
+                    f"its examples have {features.shape[1]} features of {told['cut']!r}, and there "
+                    f"are {self.count} here: teach with cut={told['cut']!r}, or another network"
+                )
+            other.check_room(len(labels))
+            for k, label in enumerate(labels):
+                picture = np.ascontiguousarray(pictures[k].transpose(2, 0, 1))
+                network = networks[told["of"][k]]
+                key = new_id()
+                data = features[k].astype(np.float32).tobytes() + picture.tobytes()
+                other.examples[key] = other.example(key, keys[label], data, network)
+            if "weight" in arrays:
+                numbers = (arrays["weight"], arrays["bias"])
+                classes = tuple(keys[k] for k in told["head"])
+                other.head = Head(new_id(), classes, *numbers, *told["told"])
+        except (KeyError, IndexError, TypeError, ValueError, msgspec.ValidationError) as error:
+            if isinstance(error, InputError):
+                raise InputError(f"this file can't be taken: {error}") from None
+            raise InputError(f"this is no file of a teaching: {error!r}") from None
+        self.classes, self.examples, self.head = other.classes, other.examples, other.head

@@ -1,0 +1,7 @@
+"""Training on local OpenGL: `nbglcnn.train`."""
+
+from nbglcnn.features.training.local import train
+from nbglcnn.features.training.optimizers import SGD, Adam, AdamW
+from nbglcnn.features.training.result import Training
+
+__all__ = ["SGD", "Adam", "AdamW", "Training", "train"]

@@ -1,0 +1,345 @@
+"""What a network is trained on: arrays, a torch Dataset or a DataLoader, as batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from copy import copy
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from nbglcnn.errors import InputError
+from nbglcnn.graph import Array
+from nbglcnn.inputs.arguments import Spec, as_arrays
+from nbglcnn.inputs.arrays import plain_array
+
+TAKEN = (
+    "give a tuple (inputs, targets) of arrays or tensors, one array where the network shall give "
+    "back its input, a torch Dataset or a DataLoader"
+)
+USUAL_BATCH = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Arrays of a batch, whole: `count` of the examples are its own, what follows only fills it."""
+
+    inputs: tuple[Array, ...]
+    target: Array | None
+    count: int
+
+    def filled(self, size: int) -> Batch:
+        """With so many examples: copies of the first, whose numbers are as good as any."""
+        missing = size - self.count
+        if missing <= 0:
+            return self
+        arrays = [np.concatenate([one, np.repeat(one[:1], missing, 0)]) for one in self._all()]
+        target = None if self.target is None else arrays.pop()
+        return Batch(tuple(arrays), target, self.count)
+
+    def _all(self) -> list[Array]:
+        return [*self.inputs, *([] if self.target is None else [self.target])]
+
+
+class Data(Protocol):
+    """Batches of examples, epoch after epoch."""
+
+    batch_size: int
+    fewest: int  # examples of the smallest batch
+
+    def first(self) -> Batch:
+        """A batch of `batch_size` examples to load the network with; some may be there twice."""
+        ...
+
+    def resized(self, batch_size: int) -> Data:
+        """With smaller batches, to compile for; of a DataLoader only the first can be had."""
+        ...
+
+    def batches(self, start: int) -> Iterator[Batch]:
+        """All batches from a step on, which never end."""
+        ...
+
+    def arrays(self) -> tuple[Array, ...]:
+        """All examples of an epoch: the inputs, then the target where there is one."""
+        ...
+
+    @property
+    def per_epoch(self) -> int | None:
+        """Batches of an epoch, as far as that is known."""
+        ...
+
+
+def data_of(data: Any, batch_size: int | None, *, shuffle: bool, seed: int, own_loss: bool) -> Data:
+    """What `nbglcnn.train` is given as `data`; InputError for what it cannot be.
+
+    With `own_loss` the model takes all that there is and computes its loss itself.
+    """
+    if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
+        raise InputError(f"batch_size={batch_size!r}; a number of at least 1 is needed")
+    if _is_loader(data):
+        if batch_size is not None:
+            raise InputError(
+                f"batch_size={batch_size}: a DataLoader has its own; give that one, or "
+                "loader.dataset with the batch_size"
+            )
+        return _Loader(data, own_loss)
+    rows = _rows_of(data, own_loss)
+    if not len(rows):
+        raise InputError("data: there is not a single example")
+    return _Shuffled(rows, min(batch_size or USUAL_BATCH, len(rows)), shuffle, seed)
+
+
+def _is_loader(data: Any) -> bool:
+    return any(
+        one.__name__ == "DataLoader" and one.__module__.startswith("torch.utils.data")
+        for one in type(data).__mro__
+    )
+
+
+class _Rows(Protocol):
+    def __len__(self) -> int: ...
+
+    def take(self, rows: Array) -> Batch:
+        """A batch of these examples."""
+        ...
+
+    def arrays(self) -> tuple[Array, ...]:
+        """All of them."""
+        ...
+
+
+def _rows_of(data: Any, own_loss: bool) -> _Rows:
+    if isinstance(data, tuple):
+        return _Arrays(data, own_loss)
+    if hasattr(data, "shape"):
+        return _Arrays((data,), own_loss)
+    if (
+        hasattr(data, "__getitem__")
+        and hasattr(data, "__len__")
+        and not isinstance(data, str | bytes | dict)
+    ):
+        return _Items(data, own_loss)
+    if hasattr(data, "__iter__") and "Dataset" in type(data).__name__:
+        raise InputError("data: an IterableDataset has no batches; give a DataLoader of it")
+    raise InputError(f"data: {type(data).__name__} was given; {TAKEN}")
+
+
+class _Arrays:
+    """Arrays whose first axis are the examples."""
+
+    def __init__(self, data: tuple[Any, ...], own_loss: bool) -> None:
+        if own_loss:
+            given, target = data, None
+        elif len(data) == 1:
+            given, target = data, data[0]
+        elif len(data) == 2:
+            given, target = data[0], data[1]
+        else:
+            raise InputError(
+                f"data: a tuple of {len(data)}; (inputs, targets) is needed. Of a network with "
+                "several inputs: ((first, second), targets)"
+            )
+        given = given if isinstance(given, tuple) else (given,)
+        self._inputs = tuple(_examples(one, f"data: input {k}") for k, one in enumerate(given))
+        self._target = None
+        if not own_loss:
+            same = len(data) == 1
+            self._target = self._inputs[0] if same else _examples(target, "data: targets")
+        counts = {len(one) for one in (*self._inputs, self._target) if one is not None}
+        if len(counts) != 1:
+            shapes = [one.shape for one in (*self._inputs, self._target) if one is not None]
+            raise InputError(
+                "data: inputs and targets have as many examples, along their first axis; the "
+                f"shapes are {' and '.join(map(str, shapes))}"
+            )
+
+    def __len__(self) -> int:
+        return len(self._inputs[0])
+
+    def take(self, rows: Array) -> Batch:
+        inputs = tuple(as_input(one[rows]) for one in self._inputs)
+        target = None if self._target is None else self._target[rows]
+        return Batch(inputs, target, len(rows))
+
+    def arrays(self) -> tuple[Array, ...]:
+        return (*self._inputs, *([] if self._target is None else [self._target]))
+
+
+class _Items:
+    """A map-style Dataset: each item (input, target), or what is both."""
+
+    def __init__(self, data: Any, own_loss: bool) -> None:
+        self._data, self._own = data, own_loss
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def take(self, rows: Array) -> Batch:
+        return _joined([self._data[int(row)] for row in rows], self._own)
+
+    def arrays(self) -> tuple[Array, ...]:
+        return _whole([self.take(np.array([row])) for row in range(len(self))])
+
+
+def _whole(batches: Sequence[Batch]) -> tuple[Array, ...]:
+    """All examples of batches."""
+    columns = zip(*((*b.inputs, *([] if b.target is None else [b.target])) for b in batches),
+                  strict=True)  # fmt: skip
+    return tuple(np.concatenate(column) for column in columns)
+
+
+def _joined(items: Sequence[Any], own_loss: bool) -> Batch:
+    """Items of a Dataset as a batch."""
+    if isinstance(items[0], tuple | list):
+        columns = [_column([one[k] for one in items], k) for k in range(len(items[0]))]
+    elif isinstance(items[0], dict):
+        raise InputError(f"data: the items are dicts of {', '.join(items[0])}; {TAKEN}")
+    else:
+        columns = [_column(items, 0)]
+    return _parted(columns, own_loss)
+
+
+def _parted(columns: Sequence[Array], own_loss: bool) -> Batch:
+    """Inputs and target of what a Dataset or DataLoader gives."""
+    if own_loss:
+        inputs, target = [as_input(one) for one in columns], None
+    else:
+        given = columns if len(columns) == 1 else columns[:-1]
+        inputs, target = [as_input(one) for one in given], columns[-1]
+    return Batch(tuple(inputs), target, len(columns[0]))
+
+
+def _column(items: Sequence[Any], place: int) -> Array:
+    if hasattr(items[0], "convert") and hasattr(items[0], "mode"):  # pictures of Pillow
+        return as_arrays(list(items), (Spec(f"data: item {place}"),))[0]
+    arrays = [_array(one, f"data: item {place}") for one in items]
+    shapes = {one.shape for one in arrays}
+    if len(shapes) > 1:
+        some = " and ".join(str(one) for one in sorted(shapes)[:2])
+        raise InputError(f"data: the items of a batch need one shape; {some} were given")
+    return np.stack(arrays)
+
+
+def _examples(one: Any, name: str) -> Array:
+    """An array or tensor with an axis of examples."""
+    array = None if one is None else _array(one, name)
+    if array is None or not array.ndim:
+        raise InputError(
+            f"{name}: {one!r} was given; arrays are needed, whose first axis are the examples. A "
+            "constant argument of forward is set by a module around the model: "
+            "def forward(self, x): return self.model(x, constant)"
+        )
+    return array
+
+
+def _array(one: Any, name: str) -> Array:
+    """An array or tensor as it is."""
+    if hasattr(one, "detach"):
+        one = one.detach().cpu()
+        one = (one.float() if str(one.dtype) == "torch.bfloat16" else one).numpy()
+    array = plain_array(one, name)
+    if array.dtype.kind not in "fiub":
+        raise InputError(f"{name}: {type(one).__name__} was given; {TAKEN}")
+    return array
+
+
+def as_input(array: Array) -> Array:
+    """A batch as a network takes it: pictures of uint8 as float32 from 0 to 1, channels first."""
+    if array.dtype != np.uint8:
+        return array if array.dtype.kind in "iub" else np.asarray(array, np.float32)
+    return np.ascontiguousarray(channels_first(array), np.float32) / np.float32(255)
+
+
+def channels_first(array: Array) -> Array:
+    """Pictures as (n, channels, h, w), however they were given."""
+    if array.ndim == 3:
+        return array[:, None]
+    if array.ndim == 4 and array.shape[3] in (1, 3, 4) and array.shape[1] not in (1, 3, 4):
+        return array.transpose(0, 3, 1, 2)
+    return array
+
+
+class _Shuffled:
+    """Rows in batches; each epoch in an order of its own, which follows from the seed."""
+
+    def __init__(self, rows: _Rows, batch_size: int, shuffle: bool, seed: int) -> None:
+        self._rows, self._shuffle, self._seed = rows, shuffle, seed
+        self.batch_size = batch_size
+        self.per_epoch = -(-len(rows) // batch_size)
+        self.fewest = len(rows) % batch_size or batch_size
+
+    def first(self) -> Batch:
+        return self._rows.take(np.arange(self.batch_size))
+
+    def arrays(self) -> tuple[Array, ...]:
+        return self._rows.arrays()
+
+    def resized(self, batch_size: int) -> Data:
+        return _Shuffled(self._rows, batch_size, self._shuffle, self._seed)
+
+    def batches(self, start: int) -> Iterator[Batch]:
+        step = start
+        while True:
+            epoch, place = divmod(step, self.per_epoch)
+            order = np.arange(len(self._rows))
+            if self._shuffle:
+                order = np.random.default_rng((self._seed, epoch)).permutation(len(order))
+            for at in range(place, self.per_epoch):
+                yield self._rows.take(order[at * self.batch_size :][: self.batch_size])
+                step += 1
+
+
+class _Loader:
+    """A DataLoader, which has its own batches and their order."""
+
+    def __init__(self, loader: Any, own_loss: bool) -> None:
+        self._loader, self._own = loader, own_loss
+        try:
+            self._first = self._batch(next(iter(loader)))
+        except StopIteration:
+            raise InputError("data: the DataLoader gives no batch") from None
+        self._take(self._first.count)
+        try:
+            self.per_epoch: int | None = len(loader)
+        except TypeError:  # it may be anything
+            self.per_epoch = None
+
+    def _take(self, batch_size: int) -> None:
+        self.batch_size = batch_size
+        try:
+            last = len(self._loader.dataset) % batch_size or batch_size
+        except TypeError:
+            last = min(2, batch_size)
+        self.fewest = batch_size if self._loader.drop_last else last
+
+    def _batch(self, given: Any) -> Batch:
+        if isinstance(given, dict):
+            raise InputError(f"data: the DataLoader gives dicts of {', '.join(given)}; {TAKEN}")
+        columns = list(given) if isinstance(given, tuple | list) else [given]
+        return _parted([_examples(one, "data") for one in columns], self._own)
+
+    def first(self) -> Batch:
+        first = self._first
+        arrays = tuple(one[: self.batch_size] for one in first.inputs)
+        target = None if first.target is None else first.target[: self.batch_size]
+        return Batch(arrays, target, self.batch_size)
+
+    def arrays(self) -> tuple[Array, ...]:
+        return _whole([self._batch(given) for given in self._loader])
+
+    def resized(self, batch_size: int) -> Data:
+        other = copy(self)
+        other._take(batch_size)
+        return other
+
+    def batches(self, start: int) -> Iterator[Batch]:
+        while True:
+            for given in self._loader:
+                batch = self._batch(given)
+                if batch.count > self.batch_size:
+                    raise InputError(
+                        f"data: a batch of {batch.count} examples after one of {self.batch_size}; "
+                        "the first has to be the largest"
+                    )
+                yield batch

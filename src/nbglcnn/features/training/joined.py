@@ -1,0 +1,363 @@
+"""A network that is looked at while it trains: one Graph with a training step, which share weights.
+
+Its section "forward" is the network as a Viewer shows it, of an input of its own; "evaluate" is it
+in eval mode on a batch with the loss; "train" is a step; "measure" has numbers of that step. All
+but the first run when they are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+import numpy as np
+
+from nbglcnn.features.training.edit_points import BENT, with_points
+from nbglcnn.features.training.run import Run
+from nbglcnn.features.training.step import GRADIENT, LOSS, TARGET, needed
+from nbglcnn.features.training.trainable import FLOAT32, TRAIN, WEIGHTS
+from nbglcnn.gradients.autodiff import writer, written
+from nbglcnn.gradients.weight_recomputation import unfolded
+from nbglcnn.graph import FORWARD, Carry, Graph, Key, Node, Value
+from nbglcnn.losses import Loss, target_shape
+from nbglcnn.lowering.shapes import infer_shapes
+from nbglcnn.ops.rules import INT64, Rules
+
+EVALUATE, MEASURE = "evaluate", "measure"
+STEP, HELD_OUT = "train.", "evaluate."  # before the keys of each
+TRAINING = "training"  # the kind of their keys
+FLAT = ("Relu", "Clip")  # what a unit that is never more than 0 comes out of
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """The Graph, and the keys of what a page writes and reads.
+
+    `inputs` and `held_out_inputs` have the keys by what they are: the model's own inputs by their
+    names, "target", "weights", "seed", "steps" and the optimizer's numbers. `loss` has 2 or 3
+    numbers: the loss, a number that is finite where all parameters are, and the share of right
+    answers where the targets are classes; `held_out` the loss and that share. `ratios` is
+    |update| / |weight| of each of `trained`, `dead` the share of units of each of `flat` (layers)
+    that are 0 in all of the batch; "" where there is none. `prediction` is the output for the
+    held-out batch. `state` are the names of all that changes. Edits of the keys in the request's
+    `bent` act on the step and on the evaluation too.
+    """
+
+    graph: Graph
+    inputs: Mapping[str, str]
+    held_out_inputs: Mapping[str, str]
+    loss: str
+    held_out: str
+    prediction: str
+    ratios: str
+    dead: str
+    trained: tuple[str, ...]
+    flat: tuple[str, ...]
+    gradients: Mapping[str, str]
+    state: tuple[str, ...]
+
+
+def join(shown: Graph, run: Run) -> Joined:
+    """The Graph of the network that is shown, as it was loaded, and of a training of it.
+
+    Weights are those of `run`.
+    """
+    step = _measured(run)
+    held_out = _evaluated(run)
+    joining = _Joining(infer_shapes(unfolded(shown, _changing(shown, step.graph))), step.graph)
+    joining.add(step.graph, STEP)
+    joining.add(held_out.graph, HELD_OUT)
+    keys = [*joining.shown.keys]
+    for part, prefix in ((held_out, HELD_OUT), (step, STEP)):
+        for key in part.keys:
+            value = joining.name(prefix, key.value)
+            keys.append(Key(prefix + key.name, value, TRAINING, edited_as=key.edited_as))
+    trained = tuple(run.step.parameters.values())
+    graph = joining.graph(tuple(keys))
+    return Joined(
+        graph=graph,
+        inputs={kind: STEP + name for kind, name in step.inputs.items()},
+        held_out_inputs={kind: HELD_OUT + name for kind, name in held_out.inputs.items()},
+        loss=STEP + LOSS,
+        held_out=HELD_OUT + LOSS,
+        prediction=HELD_OUT + run.request.output,
+        ratios=STEP + RATIOS,
+        dead=STEP + DEAD if step.flat else "",
+        trained=trained,
+        flat=step.flat,
+        gradients={name: f"{STEP}{GRADIENT}{name}" for name in trained},
+        state=tuple(dict.fromkeys(
+            name for name, value in graph.parameters.items()
+            if value in {carry.initial for carry in graph.carries}
+        )),
+    )  # fmt: skip
+
+
+RATIOS, DEAD = "ratios", "dead"
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    graph: Graph
+    keys: tuple[Key, ...]
+    inputs: Mapping[str, str]
+    flat: tuple[str, ...] = ()
+
+
+def _changing(graph: Graph, step: Graph) -> list[str]:
+    """The constants of a network that a step changes."""
+    begins = {carry.initial for carry in step.carries}
+    names = {name for name, value in step.parameters.items() if value in begins}
+    return [value for name, value in graph.parameters.items() if name in names]
+
+
+# The step, with what is measured of it
+
+
+def _measured(run: Run) -> _Part:
+    """The step with its section "measure", and the share of right answers in its loss."""
+    step, graph = run.step, run.step.graph
+    own = {key.name: key.value for key in run.graph.keys if key.kind == "input"}
+    keys = {key.name: key.value for key in graph.keys}
+    told = keys[LOSS]
+    if run.request.index and isinstance(run.request.loss, Loss):
+        rules = writer(graph, section=TRAIN, prefix="accuracy")
+        right = right_answers(
+            rules, keys[run.request.output], keys[step.inputs[TARGET]],
+            keys[step.inputs[WEIGHTS]] if WEIGHTS in step.inputs else "",
+        )  # fmt: skip
+        told = rules.node("Concat", told, rules.reshape(right, (1,)), axis=0)
+        graph = written(graph, rules)
+    rules = writer(graph, section=MEASURE, prefix="measure")
+    sources = {carry.target: carry.source for carry in graph.carries}
+    ratios = [_ratio(rules, sources[value], value) for value in step.parameters]
+    found = {RATIOS: rules.node("Concat", *ratios, axis=0)}
+    flat = _flat(graph)
+    dead = [_dead(rules, value) for value in flat.values()]
+    if dead:
+        found[DEAD] = rules.node("Concat", *dead, axis=0)
+    graph = written(graph, rules)
+    gradients = [key for key in graph.keys if key.name.startswith(GRADIENT)]
+    kept = (
+        *(Key(name, graph.key(name).value, "input") for name in step.inputs.values()),
+        *(Key(name, graph.key(name).value, "input") for name in own),
+        *gradients,
+        *(key for key in graph.keys if key.name.startswith(BENT)),
+        Key(LOSS, told, "output"),
+        *(Key(name, value, "output") for name, value in found.items()),
+    )
+    inputs = {**{name: name for name in own}, **step.inputs}
+    outputs = tuple(key.value for key in kept if key.kind == "output")
+    graph = needed(replace(graph, keys=kept, outputs=(*outputs, *(k.value for k in gradients))))
+    return _Part(graph, kept, inputs, tuple(flat))
+
+
+def _ratio(rules: Rules, new: str, old: str) -> str:
+    """|new − old| / |old|: (1,)."""
+    moved = rules.node("ReduceL2", rules.subtract(new, old), keepdims=0)
+    whole = rules.node("ReduceL2", old, keepdims=0)
+    return rules.reshape(rules.slope("return a / max(b, vec4(1e-30));", moved, whole), (1,))
+
+
+def _flat(graph: Graph) -> dict[str, str]:
+    """The values of a step that a ReLU gives, by the layer's name."""
+    made = {name: node for node in graph.nodes for name in node.outputs if name}
+    found: dict[str, str] = {}
+    for key in graph.keys:
+        node = made.get(key.value)
+        if node is not None and node.op == "Identity":  # what is bent counts as it was
+            node = made.get(node.inputs[0])
+        if node is None or key.kind != "layer" or node.op not in FLAT:
+            continue
+        shape = graph.shape(key.value)
+        if node.op == "Clip":
+            least = graph.constant(node.inputs[1]) if len(node.inputs) > 1 else None
+            if least is None or float(least) != 0:
+                continue
+        if len(shape) >= 2 and 0 not in shape and not key.name.startswith(BENT):
+            found.setdefault(key.name, node.outputs[0])
+    return found
+
+
+def _dead(rules: Rules, value: str) -> str:
+    """The share of channels whose largest number in the batch is 0: (1,)."""
+    axes = [axis for axis in range(len(rules.shape(value))) if axis != 1]
+    largest = rules.node("ReduceMax", value, rules.integers(*axes), keepdims=0)
+    none = rules.slope("return select(greaterThan(a, vec4(0.0)), vec4(0.0), vec4(1.0));", largest)
+    return rules.reshape(rules.node("ReduceMean", none, keepdims=0), (1,))
+
+
+def right_answers(rules: Rules, output: str, target: str, weights: str) -> str:
+    """The share of examples (and places) whose largest logit is the class in `target`: a number.
+
+    `weights` (batch,) is 1 for the examples that count; "" where all do.
+    """
+    chosen = rules.node("ArgMax", output, axis=1, keepdims=0, dtype=INT64)
+    shape = rules.shape(target)
+    right = rules.slope(
+        "return select(lessThan(abs(a - b), vec4(0.5)), vec4(1.0), vec4(0.0));",
+        rules.node("Cast", chosen, to=1), target,
+    )  # fmt: skip
+    if not weights:
+        return rules.node("ReduceMean", right, keepdims=0)
+    each = rules.reshape(weights, (shape[0], *[1] * (len(shape) - 1)))
+    share = 1.0 / rules.count(target) * shape[0]
+    sums = rules.node("ReduceSum", rules.multiply(right, each), keepdims=0)
+    total = rules.node("ReduceSum", weights, keepdims=0)
+    return rules.scale(rules.divide(sums, total), share)
+
+
+# The network in eval mode on a batch
+
+
+def _evaluated(run: Run) -> _Part:
+    """The network in eval mode with the loss of a batch, of which some examples may not count."""
+    graph = infer_shapes(unfolded(run.graph, _changing(run.graph, run.step.graph)))
+    graph = replace(graph, nodes=tuple(replace(node, section=EVALUATE) for node in graph.nodes))
+    graph = with_points(graph, run.request.bent, EVALUATE)
+    names = {key.name: key.value for key in graph.keys}
+    inputs = {key.name: key.name for key in graph.keys if key.kind == "input"}
+    points = [key for key in graph.keys if key.name.startswith(BENT)]
+    output = names[run.request.output]
+    keys = [*(Key(name, names[name], "input") for name in inputs)]
+    rules = writer(graph, section=EVALUATE, prefix="loss")
+    if isinstance(run.request.loss, str):
+        found = [rules.reshape(names[run.request.loss], (1,))]
+    else:
+        target, weights = _free(rules, TARGET), _free(rules, WEIGHTS)
+        shape = target_shape(run.request.loss, graph.shape(output), index=run.request.index)
+        examples = graph.shape(output)[0]
+        rules.values[target] = Value(target, shape, FLOAT32)
+        rules.values[weights] = Value(weights, (examples,), FLOAT32)
+        share = rules.divide(weights, rules.sum(weights, [0]))
+        loss, _ = run.request.loss.write(rules, output, target, share)
+        found = [rules.reshape(loss, (1,))]
+        if run.request.index:
+            right = right_answers(rules, output, target, weights)
+            found.append(rules.reshape(right, (1,)))
+        inputs |= {TARGET: target, WEIGHTS: weights}
+        keys += [Key(name, name, "input") for name in (target, weights)]
+    told = rules.node("Concat", *found, axis=0)
+    graph = written(graph, rules)
+    outputs = [Key(LOSS, told, "output")]
+    if run.request.output != LOSS:
+        outputs.append(Key(run.request.output, output, "output"))
+    graph = replace(
+        graph,
+        keys=(*keys, *points, *outputs),
+        inputs=tuple(key.value for key in keys),
+        outputs=tuple(key.value for key in outputs),
+    )
+    graph = needed(graph)
+    return _Part(graph, graph.keys, inputs)
+
+
+def _free(rules: Rules, name: str) -> str:
+    while name in rules.values:
+        name += "_"
+    return name
+
+
+# All in one
+
+
+class _Joining:
+    """Graphs in one: values have names of their own, but for weights, which are the step's."""
+
+    def __init__(self, shown: Graph, step: Graph) -> None:
+        self.shown, self._step = shown, step
+        self._nodes: list[Node] = []
+        self._folded: list[Node] = [*shown.folded]
+        self._inputs: list[str] = [*shown.inputs]
+        self._outputs: list[str] = [*shown.outputs]
+        self._noise: dict[str, str] = dict(shown.noise)
+        self._values: dict[str, Value] = {}
+        self._names: dict[str, dict[str, str]] = {}
+        # By the parameter's name: what a step gives, or the constant of the network that is shown.
+        targets = {carry.initial: carry.target for carry in step.carries}
+        self._shared = {
+            name: STEP + targets[value] if value in targets else ""
+            for name, value in step.parameters.items()
+        }
+        own = {
+            shown.parameters[name]: target
+            for name, target in self._shared.items() if target and name in shown.parameters
+        }  # fmt: skip
+        self._names[""] = {name: own.get(name, name) for name in shown.values}
+        for name, value in shown.values.items():
+            if name not in own:
+                self._values[name] = value
+        self._nodes += (self._renamed(node, "") for node in shown.nodes)
+
+    def name(self, prefix: str, value: str) -> str:
+        """What a value of a part is called here."""
+        return self._names[prefix][value]
+
+    def add(self, graph: Graph, prefix: str) -> None:
+        """Add the nodes of a part."""
+        names = {value: prefix + value for value in graph.values}
+        for parameter, value in graph.parameters.items():
+            target, known = self._shared.get(parameter, ""), self.shown.parameters.get(parameter)
+            if graph is self._step:
+                target = ""  # its own names
+            if target:
+                names[value] = target
+            elif (
+                known is not None
+                and known in self._values
+                and _same(self._values[known], graph.values[value])
+            ):
+                names[value] = known
+        self._names[prefix] = names
+        for value, record in graph.values.items():
+            self._values.setdefault(names[value], replace(record, name=names[value]))
+        self._nodes += (self._renamed(node, prefix) for node in graph.nodes)
+        self._folded += (self._renamed(node, prefix) for node in graph.folded)
+        self._inputs += (names[value] for value in graph.inputs)
+        self._outputs += (names[value] for value in graph.outputs)
+        # Noise in the place of random numbers is written for each step.
+
+    def _renamed(self, node: Node, prefix: str) -> Node:
+        names = self._names[prefix]
+        found = replace(
+            node,
+            name=prefix + node.name,
+            inputs=tuple(names[name] if name else "" for name in node.inputs),
+            outputs=tuple(names[name] if name else "" for name in node.outputs),
+        )
+        return replace(found, module="", module_type="", call="") if prefix else found
+
+    def graph(self, keys: tuple[Key, ...]) -> Graph:
+        """All of it."""
+        step, names = self._step, self._names[STEP]
+        carries = tuple(
+            Carry(names[c.source], names[c.target], names[c.initial]) for c in step.carries
+        )
+        begins = {carry.initial for carry in step.carries}
+        parameters = {
+            name: value for name, value in self.shown.parameters.items()
+            if not self._shared.get(name)
+        }  # fmt: skip
+        parameters |= {n: names[value] for n, value in step.parameters.items() if value in begins}
+        order = {FORWARD: 0, EVALUATE: 1, TRAIN: 2, MEASURE: 3}
+        return replace(
+            self.shown,
+            nodes=tuple(sorted(self._nodes, key=lambda node: order[node.section])),
+            values=MappingProxyType(self._values),
+            inputs=tuple(self._inputs),
+            outputs=tuple(dict.fromkeys(self._outputs)),
+            keys=keys,
+            parameters=MappingProxyType(parameters),
+            folded=tuple(self._folded),
+            carries=carries,
+            noise=MappingProxyType(self._noise),
+            on_demand=frozenset({EVALUATE, TRAIN, MEASURE}),
+        )
+
+
+def _same(one: Value, other: Value) -> bool:
+    a, b = one.data, other.data
+    if a is None or b is None:
+        return False
+    return a is b or (a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind == "f"))

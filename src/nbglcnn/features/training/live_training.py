@@ -1,0 +1,220 @@
+"""A training as users see it: `viewer.training`."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import traitlets
+
+from nbglcnn.errors import InputError
+from nbglcnn.features.training.records import TrainingRecord
+from nbglcnn.graph import Array
+from nbglcnn.widget.hosts import blocking
+
+
+@dataclass
+class History:
+    """What a training has given so far: a row for each step, and one each time it was evaluated."""
+
+    losses: list[float] = field(default_factory=list)
+    accuracies: list[float] = field(default_factory=list)
+    held_out: list[tuple[int, float, float]] = field(default_factory=list)
+
+    def take(self, first: int, rows: Array) -> bool:
+        """Losses and accuracies from a step on; whether they follow what is known."""
+        if first > len(self.losses):
+            return False
+        self.losses[first:] = [float(n) for n in rows[:, 0]]
+        self.accuracies[first:] = [float(n) for n in rows[:, 1]]
+        return True
+
+
+class LiveTraining(traitlets.HasTraits):
+    """A training that runs in a page: `viewer.training`.
+
+    Traits, to observe and to link: `state` ("running", "paused" or "stopped"), `step_count`,
+    `loss` of the last step. `lr` (the learning rate) and `noise` (the standard deviation of what is
+    added to the inputs) can be set while it runs, and so can `batch_size` and `frozen`, a tuple of
+    names of parameters that stay as they are: for these two the page is sent another Plan, and the
+    training goes on from its step. `message` says why it stopped by itself, or "".
+    """
+
+    state = traitlets.Unicode("running", read_only=True)
+    step_count = traitlets.Int(0, read_only=True)
+    loss = traitlets.Float(float("nan"), read_only=True)
+    message = traitlets.Unicode("", read_only=True)
+    lr = traitlets.Float()
+    noise = traitlets.Float(0.0)
+    batch_size = traitlets.Int()
+    frozen = traitlets.Tuple(())
+
+    def __init__(
+        self,
+        lr: float,
+        batch_size: int,
+        steer: Callable[..., None],
+        stop: Callable[[float | None], None],
+    ) -> None:
+        self._steer, self._stop, self._history = steer, stop, History()
+        self._following = True
+        super().__init__(lr=lr, batch_size=batch_size)
+        self._following = False
+
+    @property
+    def losses(self) -> Array:
+        """One for each step, float32."""
+        return np.array(self._history.losses, np.float32)
+
+    @property
+    def accuracies(self) -> Array:
+        """The share of right answers in each step's batch, where the targets are classes."""
+        found = np.array(self._history.accuracies, np.float32)
+        return found[:0] if np.isnan(found).all() else found
+
+    @property
+    def held_out_losses(self) -> Array:
+        """(rows, 3), float32: steps done, the loss of all that is held out, the right answers."""
+        return np.array(self._history.held_out, np.float32).reshape(-1, 3)
+
+    @property
+    def history(self) -> dict[str, Array]:
+        """All of it: "losses", "accuracies", "held_out_losses"."""
+        return {
+            "losses": self.losses,
+            "accuracies": self.accuracies,
+            "held_out_losses": self.held_out_losses,
+        }
+
+    def pause(self) -> None:
+        """Pause after the step that is under way."""
+        self._steer(state="paused")
+
+    def resume(self) -> None:
+        """Go on after `pause`."""
+        self._steer(state="running", until=-1)
+
+    def step(self, count: int = 1) -> None:
+        """Do so many steps, and pause."""
+        if not isinstance(count, int) or count < 1:
+            raise InputError(f"step({count!r}): a number of at least 1 is needed")
+        self._steer(state="running", until=self.step_count + count)
+
+    def reset(self) -> None:
+        """Begin again, with the weights and the optimizer of the beginning, and pause."""
+        self._steer(state="paused", until=-1, id=secrets.token_hex(8))
+
+    def stop(self, *, timeout: float | None = None) -> None:
+        """End it; the Viewer keeps the weights. Waits until the page has sent them.
+
+        Raises:
+            PageTimeout: it has not, for `timeout` seconds (the Viewer's own unless given); the
+                weights are the last that it sent then.
+        """
+        self._stop(timeout)
+
+    @property
+    def done(self) -> Waiting:
+        """To be awaited: it has stopped, by itself or by `stop`."""
+        return Waiting(self)
+
+    @traitlets.validate("lr", "noise")
+    def _check(self, proposal: Any) -> float:
+        value, name = proposal["value"], proposal["trait"].name
+        if not np.isfinite(value) or value < 0:
+            raise InputError(
+                f"training.{name} = {value!r}; a finite number of at least 0 is needed"
+            )
+        return float(value)
+
+    @traitlets.validate("batch_size")
+    def _check_size(self, proposal: Any) -> int:
+        if proposal["value"] < 1:
+            raise InputError(f"training.batch_size = {proposal['value']}; at least 1 is needed")
+        return int(proposal["value"])
+
+    @traitlets.observe("lr", "noise", "batch_size", "frozen")
+    def _changed(self, change: Any) -> None:
+        if self._following:
+            return
+        name = "batch" if change["name"] == "batch_size" else change["name"]
+        try:
+            self._steer(**{name: change["new"]})
+        except BaseException:
+            self._following = True
+            self.set_trait(change["name"], change["old"])
+            self._following = False
+            raise
+
+    def __repr__(self) -> str:
+        ends = f", loss {self.loss:.4g}" if self.step_count else ""
+        why = f": {self.message}" if self.message else ""
+        return f"LiveTraining({self.state}, {self.step_count} steps{ends}{why})"
+
+
+class Waiting:
+    """Waits for the end of a training, and lets messages of pages come meanwhile."""
+
+    def __init__(self, training: LiveTraining) -> None:
+        self._training = training
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return blocking.wait_async(lambda: self._training.state == "stopped").__await__()
+
+
+# What a Viewer does with its training; users have no business with it
+
+
+def follow(training: LiveTraining, record: TrainingRecord) -> None:
+    """Take what is wanted of it now, by pages or Python."""
+    training._following = True
+    try:
+        training.lr, training.noise, training.frozen = record.lr, record.noise, record.frozen
+        training.batch_size = record.batch or training.batch_size
+    finally:
+        training._following = False
+    if record.state != "handing":  # what it was before, and will be again
+        training.set_trait("state", record.state)
+
+
+def forget(training: LiveTraining) -> None:
+    """It begins again."""
+    training._history = History()
+    training.set_trait("step_count", 0)
+
+
+def past(training: LiveTraining, step: int) -> bytes:
+    """What a page is told of the first steps: two counts, losses, accuracies, rows of held out."""
+    return past_of(training._history, step)
+
+
+def past_of(history: History, step: int) -> bytes:
+    """The same of what is remembered."""
+    held_out = [row for row in history.held_out if row[0] <= step]
+    losses, accuracies = history.losses[:step], history.accuracies[:step]
+    parts = [[len(losses), len(held_out)], losses, accuracies, np.reshape(held_out, -1)]
+    return np.concatenate([np.asarray(part, np.float32) for part in parts]).tobytes()
+
+
+def took(
+    training: LiveTraining,
+    first: int,
+    rows: Array,
+    held_out: Sequence[tuple[int, float | None, float | None]] = (),
+) -> bool:
+    """Take what steps gave, from `first` on; whether they follow those that are known."""
+    history = training._history
+    if not history.take(first, rows):
+        return False
+    history.held_out = [row for row in history.held_out if row[0] <= first]
+    for step, *told in held_out:
+        if not history.held_out or step > history.held_out[-1][0]:
+            loss, share = (np.nan if one is None else one for one in told)
+            history.held_out.append((step, loss, share))
+    training.set_trait("step_count", len(history.losses))
+    if history.losses:
+        training.set_trait("loss", history.losses[-1])
+    return True

@@ -1,0 +1,145 @@
+"""Training steps, one after the other, on local OpenGL."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from nbglcnn.errors import users_line
+from nbglcnn.features.training.data import Batch
+from nbglcnn.features.training.repeated_step import Rerun
+from nbglcnn.features.training.result import Training, Values
+from nbglcnn.features.training.run import Run
+from nbglcnn.features.training.step import GRADIENT, LOSS
+from nbglcnn.features.training.trainable import TRAIN
+from nbglcnn.graph import Array
+from nbglcnn.runtime.session import Session
+
+
+class Loop:
+    """Step after step; each is done as a whole, or not at all."""
+
+    def __init__(self, run: Run) -> None:
+        self._run, self._step, self._plan = run, run.step, run.plan
+        self._losses: list[float] = []
+        self._pending = False  # whether a step was done that the state doesn't have yet
+        self._doing: tuple[dict[str, Array], int] | None = None
+        self._failed = False  # the last step gave what is no number
+        self._fed: dict[str, Array] = {}
+
+    def run(self, batches: Iterator[Batch], begun: int, count: int, progress: bool) -> Training:
+        """So many steps; the result."""
+        from tqdm.auto import tqdm
+
+        stopped, size = "", f"{self._plan.gpu_bytes / 1e6:.0f} MB"
+        with Session(self._plan) as session:
+            with tqdm(total=count, unit="step", desc=size, delay=1, disable=not progress) as bar:
+                try:
+                    for number in range(count):
+                        self._doing = self._run.inputs(next(batches), begun + number), number
+                        self._done(session)
+                        if self._failed:
+                            break
+                        bar.set_postfix(loss=f"{self._losses[-1]:.4g}", refresh=False)
+                        bar.update()
+                except KeyboardInterrupt:
+                    if self._doing:  # what had begun is done again, and counts once
+                        self._done(session)
+                    stopped = f"interrupted after {len(self._losses)} steps"
+            if self._failed:
+                stopped = self._wrong(session, begun + len(self._losses))
+                warnings.warn(stopped, UserWarning, stacklevel=users_line())
+            return self._result(session, begun, stopped)
+
+    def _done(self, session: Session) -> None:
+        """Do the step that is to be done; one that was interrupted may be done again."""
+        assert self._doing is not None
+        fed, number = self._doing
+        self._fed = fed
+        if self._pending:
+            session.commit()  # a second time it does nothing
+        self._pending = False
+        for name, array in fed.items():
+            session.write(name, array)
+        found, check = (float(one) for one in session.run(section=TRAIN, read=LOSS)[LOSS])
+        self._failed = not np.isfinite([found, check]).all()
+        if not self._failed:
+            self._losses[number:] = [found]
+            self._pending = True
+        self._doing = None
+
+    # What it has given.
+
+    def _state(self, session: Session) -> dict[str, Array]:
+        """Parameters, statistics and the optimizer's tensors, as of the last commit."""
+        graph = self._step.graph
+        changing = {carry.initial for carry in graph.carries}
+        found: dict[str, Array] = {}
+        by_value: dict[str, Array] = {}
+        for name, value in graph.parameters.items():
+            if value in changing:
+                if value not in by_value:
+                    by_value[value] = session.read(name)
+                found[name] = by_value[value]
+        return found
+
+    def _weights(self, state: Mapping[str, Array]) -> dict[str, Array]:
+        """All that the network has, with what has changed."""
+        graph = self._run.graph
+        found = {}
+        for name, value in graph.parameters.items():
+            if value not in self._run.request.mode.dropouts:
+                data = graph.values[value].data
+                assert data is not None
+                found[name] = state.get(name, data)
+        return found
+
+    def _result(self, session: Session, begun: int, stopped: str) -> Training:
+        before = self._state(session)
+        done = begun + len(self._losses)
+        gradients: dict[str, Array] = {}
+        if self._pending:
+            for name in self._step.parameters.values():
+                gradients[name] = session.read(f"{GRADIENT}{name}")
+            session.commit()
+        after = self._state(session) if self._pending else before
+        slots = self._step.state.values()
+        weights = self._weights(after)
+        for path, norm in (self._run.request.mode.norms or {}).items():
+            weights[f"{path}.num_batches_tracked"] = np.array(norm.batches + done)
+        graph = self._run.graph
+        for name in self._step.parameters.values():  # tied ones by their other names, too
+            for other, value in graph.parameters.items():
+                if name in gradients and value == graph.parameters[name]:
+                    gradients[other] = gradients[name]
+        again = Rerun(self._run, self._weights(before), self._fed)
+        some = bool(self._fed)  # a step was done, maybe one that went wrong
+        layers = [key.name for key in graph.keys] if some else []
+        floats = [key.name for key in graph.keys if graph.values[key.value].dtype.kind == "f"]
+        named = [n for n, v in graph.parameters.items() if graph.values[v].dtype.kind == "f"]
+        masks = [
+            key.name for key in self._step.graph.keys
+            if key.kind == "layer" and key.name not in layers
+        ]  # fmt: skip
+        return Training(
+            losses=np.array(self._losses, np.float32),
+            gradients=Values(
+                [*dict.fromkeys([*floats, *named])] if some else [], gradients,
+                again.gradient,
+            ),
+            activations=Values([*layers, *(masks if layers else [])], {}, again.value),
+            optimizer_state={"step": np.array(done), **{name: after[name] for name in slots}},
+            stopped=stopped,
+            memory=self._plan.gpu_bytes,
+            renderer=session.renderer,
+            _model=self._run.model,
+            _weights=weights,
+        )  # fmt: skip
+
+    def _wrong(self, session: Session, step: int) -> str:
+        """What is said of a step that gave what is no number."""
+        again = Rerun(self._run, self._weights(self._state(session)), self._fed)
+        what = again.first_wrong().words
+        return f"training stopped at step {step}: {what}. The weights are those before it"

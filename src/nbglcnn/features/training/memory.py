@@ -1,0 +1,72 @@
+"""Whether a training Plan fits into memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from nbglcnn.errors import DeviceError, InputError, UnsupportedModel
+from nbglcnn.plan.schema import Plan
+from nbglcnn.runtime.device import SOFTWARE
+
+SHARE = 0.8  # of what is free
+TRIES = 8  # compilations in search of a batch size that fits
+
+
+def check_memory(
+    plan: Plan, batch_size: int, limit: int | None, name: str, compiled: Callable[[int], Plan]
+) -> None:
+    """DeviceError for a Plan that takes more than `limit` bytes, with a batch size that fits.
+
+    By default the limit is four fifths of the machine's free memory where `name`, the renderer's,
+    is that of a software one: what else is free isn't told by OpenGL. `compiled` gives the Plan of
+    another batch size: textures don't grow in proportion to it.
+    """
+    most = limit if limit is not None else _free() if SOFTWARE.search(name) else None
+    if most is None or plan.gpu_bytes <= most:
+        return
+    raise DeviceError(
+        f"a training step of {plan.header.name} with batch_size={batch_size} needs "
+        f"{_bytes(plan.gpu_bytes)} of textures; {_bytes(most)} may be taken. "
+        + _advice(plan, batch_size, most, compiled)
+    )
+
+
+def _advice(plan: Plan, batch_size: int, most: int, compiled: Callable[[int], Plan]) -> str:
+    """What to do: a batch size that was seen to fit, where there is one."""
+    constant = {weight.texture for weight in plan.header.weights}
+    for carry in plan.header.carries:
+        constant |= {carry.source, carry.target}
+    always = sum(plan.header.textures[k].bytes for k in constant)
+    fewer = "train fewer `parameters`, smaller inputs or a smaller network"
+    if always > most:
+        return f"Of that {_bytes(always)} are needed for any batch: {fewer}"
+    smaller = f"Give a smaller batch_size, or {fewer}"
+    size, needed = batch_size, plan.gpu_bytes
+    for _ in range(TRIES):
+        if size == 1:
+            break
+        size = max(1, min(size - 1, int((most - always) * size / (needed - always))))
+        try:
+            needed = compiled(size).gpu_bytes
+        except (InputError, UnsupportedModel):  # a model made for that batch alone
+            return smaller
+        if needed <= most:
+            return f"With batch_size={size} it needs {_bytes(needed)}"
+    return f"With batch_size=1 it needs {_bytes(needed)}: {fewer}" if size == 1 else smaller
+
+
+def _bytes(count: int) -> str:
+    return f"{count / 1e6:.3g} MB" if count >= 1e5 else f"{count / 1e3:.3g} kB"
+
+
+def _free() -> int | None:
+    """Four fifths of the bytes that are free, as far as the system tells."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            for line in file:
+                if line.startswith("MemAvailable:"):
+                    return int(int(line.split()[1]) * 1024 * SHARE)
+        return int(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * SHARE)
+    except (OSError, ValueError, AttributeError):
+        return None

@@ -1,0 +1,112 @@
+"""A step that was done once more, to see more of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+import numpy as np
+
+from nbglcnn.features.training.run import Run
+from nbglcnn.features.training.step import GRADIENT, LOSS, step_of
+from nbglcnn.features.training.trainable import TRAIN
+from nbglcnn.graph import Array, Graph
+from nbglcnn.load import check_gradients
+from nbglcnn.lowering.lower import lower
+from nbglcnn.runtime.session import Session
+
+
+class Rerun:
+    """The last step once more, from the weights that it began with, to see more of it."""
+
+    def __init__(self, run: Run, weights: Mapping[str, Array], fed: Mapping[str, Array]) -> None:
+        self._run, self._weights, self._fed = run, weights, fed
+
+    def _seen(self, wrt: Sequence[str], observe: Sequence[str]) -> dict[str, Array]:
+        run = self._run
+        values = dict(run.graph.values)
+        for name, array in self._weights.items():
+            value = run.graph.parameters[name]
+            values[value] = replace(values[value], data=np.asarray(array))
+        graph = replace(run.graph, values=MappingProxyType(values))
+        step = step_of(graph, run.request, wrt, observe)
+        plan = lower(step.graph, observe=(LOSS, *observe))
+        with Session(plan) as session:
+            for record in plan.header.inputs:
+                session.write(record.key, self._fed[record.key])
+            return session.run(section=TRAIN)
+
+    def value(self, name: str) -> Array:
+        """What a layer gave."""
+        return self._seen((), (name,))[name]
+
+    def gradient(self, name: str) -> Array:
+        """Of an input, layer or parameter; zeros where the loss doesn't depend on it."""
+        self._check(name)
+        found = self._seen((name,), ()).get(f"{GRADIENT}{name}")
+        if found is not None:
+            return found
+        graph = self._run.graph
+        value = next((key.value for key in graph.keys if key.name == name), "")
+        return np.zeros(graph.shape(value or graph.parameters[name]), np.float32)
+
+    def _check(self, name: str) -> None:
+        """UnsupportedModel where the model's code changes this gradient: not trained, unchecked."""
+        graph, mode = self._run.graph, self._run.request.mode
+        if mode.module is None or name in self._run.step.parameters.values():
+            return
+        keys = {key.name: key.value for key in graph.keys}
+        own = [key for key in graph.keys if key.kind == "input" and key.value not in graph.noise]
+        x = tuple(self._fed[key.name] for key in own)
+        wrt = {keys[name] if name in keys else graph.parameters[name]}
+        check_gradients(mode.module, x, graph, wrt)
+
+    def first_wrong(self) -> StepFailure:
+        """The first value that holds NaN, or what is infinite where none does."""
+        graph = self._run.graph
+        layers = [
+            key.name for key in graph.keys if graph.values[key.value].dtype.kind == "f"
+        ]  # fmt: skip
+        found = self._seen(layers, layers)
+        forward = [name for name in layers if name in found]
+        backward = [f"{GRADIENT}{name}" for name in reversed(layers)]
+        backward += [name for name in found if name.startswith(GRADIENT) and name not in backward]
+        order = [*forward, LOSS, *(name for name in backward if name in found)]
+        for wrong, word in ((np.isnan, "NaN"), (np.isinf, "infinite numbers")):
+            for name in order:
+                array = found[name][:1] if name == LOSS else found[name]
+                if wrong(array).any():
+                    kind = "the input " if name in forward and name in graph_inputs(graph) else ""
+                    what = "the loss" if name == LOSS else name
+                    own = int(wrong(array).sum())
+                    return StepFailure(
+                        _layer(name, layers),
+                        f"{kind}{what} has {word} ({own} of {array.size}), the first of all values",
+                    )
+        return StepFailure(
+            "",
+            "a parameter became NaN or infinite by the update alone; lower lr, or give the "
+            "optimizer a clip_norm",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StepFailure:
+    """What went wrong in a step, in words, and the layer where it did so first ("": none)."""
+
+    layer: str
+    words: str
+
+
+def _layer(name: str, layers: Sequence[str]) -> str:
+    """The key of the layer that a value or a gradient is of."""
+    own = name.removeprefix(GRADIENT)
+    while own and own not in layers:
+        own = own.rpartition(".")[0]
+    return own
+
+
+def graph_inputs(graph: Graph) -> set[str]:
+    """The keys of a network's inputs."""
+    return {key.name for key in graph.keys if key.kind == "input"}

@@ -1,0 +1,85 @@
+"""What a training is of: known before its first step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nbglcnn.errors import InputError
+from nbglcnn.features.training.data import Batch, as_input
+from nbglcnn.features.training.step import TARGET, Request, Step
+from nbglcnn.features.training.trainable import SEED, STEPS, WEIGHTS
+from nbglcnn.graph import Array, Graph
+from nbglcnn.load.noise import redrawn
+from nbglcnn.losses import Loss, check_target, is_index, target_shape
+from nbglcnn.plan.schema import Plan
+
+SEEDS = 2**24  # float32 has the integers below
+
+
+@dataclass(frozen=True)
+class Run:
+    """A training before its first step: `graph` is that of the `model`, `size` that of a batch."""
+
+    model: Any
+    graph: Graph
+    request: Request
+    seed: int
+    size: int
+    step: Step
+    plan: Plan
+
+    def inputs(self, batch: Batch, number: int) -> dict[str, Array]:
+        """All inputs of a step, counted from 0, by key."""
+        names = self.step.inputs
+        generator = np.random.default_rng((self.seed, number))
+        whole = batch.filled(self.size)
+        keys = {key.name: key.value for key in self.graph.keys if key.kind == "input"}
+        noise = {name: value for name, value in keys.items() if value in self.graph.noise}
+        own = [name for name in keys if name not in noise]
+        if len(own) != len(whole.inputs):
+            raise InputError(
+                f"data: {len(whole.inputs)} inputs in a batch; the model takes {', '.join(own)}"
+            )
+        fed = dict(zip(own, whole.inputs, strict=True))
+        for name, value in noise.items():
+            first = self.graph.values[self.graph.noise[value]].data
+            assert first is not None
+            fed[name] = redrawn(generator, first)
+        numbers = self.request.optimizer.numbers(number)
+        numbers |= {SEED: float(generator.integers(SEEDS)), STEPS: float(number + 1)}
+        fed |= {
+            names[kind]: np.array(n, np.float32) for kind, n in numbers.items() if kind in names
+        }
+        if TARGET in names:
+            assert isinstance(self.request.loss, Loss)
+            fed[names[TARGET]] = targets(
+                self.request.loss, whole.target, self.graph, self.request.output
+            )
+        if WEIGHTS in names:
+            fed[names[WEIGHTS]] = (np.arange(self.size) < batch.count).astype(np.float32)
+        return fed
+
+
+def targets(loss: Loss, target: Array | None, graph: Graph, output: str) -> Array:
+    """The targets of a batch as float32, checked."""
+    assert target is not None
+    index = is_index(loss, target)
+    shape = graph.shape(graph.key(output).value)
+    wanted = target_shape(loss, shape, index=index)
+    if not index:
+        target = np.asarray(as_input(target), np.float32)
+    if target.shape[1:] != wanted[1:]:
+        hint = ""
+        if target.size == np.prod((len(target), *wanted[1:])):
+            hint = f"; reshape the targets to ({', '.join(map(str, ('-1', *wanted[1:])))},)"
+        elif loss.name == "cross_entropy" and not index:
+            hint = "; class indices are integers"
+        raise InputError(
+            f"{loss.name}: targets of shape {target.shape} for an output of shape {shape}; "
+            f"{wanted} is needed{hint}"
+        )
+    check_target(loss, target, shape)
+    return np.asarray(target, np.float32)

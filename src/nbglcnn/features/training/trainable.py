@@ -1,0 +1,329 @@
+"""Graph to Graph: a network as it is in training mode, with parameters that change.
+
+Parameters become values that are carried from step to step. What was folded from them is computed
+in each step, masks of Dropout are multiplied in, and BatchNorm uses the statistics of its batch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from types import MappingProxyType
+
+import numpy as np
+
+from nbglcnn.errors import InputError, UnsupportedModel, nearest
+from nbglcnn.features.edits.bent_graph import hooked
+from nbglcnn.gradients.autodiff import writer
+from nbglcnn.gradients.weight_recomputation import unfolded
+from nbglcnn.graph import Carry, Graph, Key, Node, Value
+from nbglcnn.load.training import KEPT, Dropout, Norm, TrainingMode, dropped
+from nbglcnn.lowering.shapes import infer_shapes, layer_name
+from nbglcnn.ops.norm_gradient import mean as mean_of
+from nbglcnn.ops.norm_gradient import per_channel
+from nbglcnn.ops.rules import Rules
+
+TRAIN = "train"  # the section of a step
+SEED, WEIGHTS, STEPS = "seed", "weights", "steps"  # inputs of a step
+FLOAT32 = np.dtype(np.float32)
+MOST_MASKED = 2**24  # elements of a mask: float32 counts them exactly up to here
+
+# The PCG hash of Jarzynski and Olano (2020), of the element's number, the step's and the layer's.
+MASK = "\n".join([
+    "uvec4 h = (uvec4(a) * 747796405u + uvec4(b) * 2891336453u + uint(u_layer)) * 747796405u",
+    "  + 2891336453u;",
+    "h = ((h >> ((h >> 28u) + 4u)) ^ h) * 277803737u;",
+    "h = (h >> 22u) ^ h;",
+    "h = h * 747796405u + 2891336453u;",
+    "h = ((h >> ((h >> 28u) + 4u)) ^ h) * 277803737u;",
+    "h = (h >> 22u) ^ h;",
+    "return select(lessThan(vec4(h >> 8u), vec4(u_least)), vec4(0.0), vec4(1.0));",
+])  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Trainable:
+    """A network in training mode.
+
+    `graph` has shapes; its carries are those of BatchNorm's statistics. `parameters` are the values
+    that are trained, each with its first name; `begins` has the constant that each of these and of
+    the statistics begins with. `inputs` are those of a step besides the model's, by what they are:
+    "seed" of Dropout's masks, "weights" (batch,) of the examples, "steps" done before and this one.
+    """
+
+    graph: Graph
+    parameters: Mapping[str, str]
+    begins: Mapping[str, str]
+    inputs: Mapping[str, str]
+
+
+def chosen(graph: Graph, mode: TrainingMode, wanted: str | Sequence[str]) -> dict[str, str]:
+    """The parameters that are trained, by value, each with its first name.
+
+    `wanted` is "all" or a list of names, of modules, or patterns as fnmatch's ("decoder.*").
+
+    Raises:
+        KeyError: a name or pattern fits no parameter.
+        InputError: nothing is left that could be trained.
+    """
+    names = [
+        name for name, value in graph.parameters.items()
+        if graph.values[value].dtype.kind == "f" and name not in _statistics(graph)
+        and value not in mode.dropouts
+    ]  # fmt: skip
+    patterns = [wanted] if isinstance(wanted, str) else [*wanted]
+    if wanted == "all":
+        found = [name for name in names if name not in mode.frozen]
+    else:
+        found = []
+        for pattern in patterns:
+            if not isinstance(pattern, str):
+                raise InputError(f"parameters={wanted!r}: names and patterns are text")
+            fits = [n for n in names if fnmatchcase(n, pattern) or n.startswith(f"{pattern}.")]
+            if not fits:
+                known = "" if len(names) > 20 else f"; this model's are {', '.join(names)}"
+                near = nearest(pattern, _patterns(names, pattern))
+                raise KeyError(f"parameters: no parameter fits {pattern!r}{near}{known}")
+            found += fits
+    if not found:
+        why = "all of them have requires_grad=False" if names else "the model has none"
+        raise InputError(f"parameters={wanted!r}: no parameter is left to train: {why}")
+    for name in found:
+        if name in graph.settings:
+            raise UnsupportedModel(
+                f"{name} cannot be trained: its numbers decided what is computed (an `if`, a loop "
+                "or a size in forward, or a NumPy array that shares its memory). "
+                "Leave it out of `parameters`"
+            )
+    own = {graph.parameters[name] for name in found}
+    first: dict[str, str] = {}
+    for name, value in graph.parameters.items():
+        if value in own:
+            first.setdefault(value, name)
+    return first
+
+
+def _patterns(names: Sequence[str], like: str) -> list[str]:
+    """The names and those of their modules, or with a pattern's end the modules' with it."""
+    parts = [name.split(".") for name in names]
+    modules = dict.fromkeys(".".join(one[:k]) for one in parts for k in range(1, len(one)))
+    end = like[len(like.rstrip(".*?")) :]
+    return [name + end for name in modules] if end else [*names, *modules]
+
+
+def _statistics(graph: Graph) -> set[str]:
+    """Names of buffers, and in a file of what BatchNorms have for statistics."""
+    values = {name for node in graph.nodes if node.op == "BatchNormalization"
+              for name in node.inputs[3:5]}  # fmt: skip
+    return set(graph.buffers) | {n for n, value in graph.parameters.items() if value in values}
+
+
+def trainable(
+    graph: Graph, mode: TrainingMode, parameters: Mapping[str, str], *, fewest: int
+) -> Trainable:
+    """The network of `graph` in training mode, all of it in the section "train".
+
+    Args:
+        graph: as loaded.
+        mode: what is otherwise in training.
+        parameters: the values that change, each with its first name (`chosen`).
+        fewest: examples of the smallest batch. Where these are fewer than the graph's, the input
+            "weights" (batch,) is 1 for those that are there, and 0.
+
+    Raises:
+        UnsupportedModel: a BatchNorm has a single number for each channel, or a mask is too large.
+    """
+    graph = infer_shapes(unfolded(graph, parameters))
+    inputs = {name: _unused(name, graph) for name in (SEED, WEIGHTS, STEPS)}
+    begins: dict[str, str] = {}
+    values = dict(graph.values)
+    _begin(values, begins, parameters)
+    for name, value in inputs.items():
+        shape = (graph.shape(graph.inputs[0])[0],) if name == WEIGHTS else ()
+        values[value] = Value(value, shape, FLOAT32)
+    nodes = tuple(replace(node, section=TRAIN) for node in graph.nodes)
+    graph = replace(graph, nodes=nodes, values=MappingProxyType(values))
+    graph, masks = _dropped(graph, mode, inputs[SEED])
+    rules = writer(graph, section=TRAIN, prefix="batchnorm")
+    masked = fewest < graph.shape(inputs[WEIGHTS])[0]
+    statistics = _Statistics(rules, inputs, fewest if masked else None)
+    for node in graph.nodes:
+        norm = mode.norm(node) if node.op == "BatchNormalization" else None
+        rules.nodes.append(node if norm is None else statistics.of_batch(node, norm))
+    values = dict(rules.values)
+    _begin(values, begins, statistics.now)
+    carries = tuple(Carry(new, old, begins[old]) for old, new in statistics.now.items())
+    used = {name for node in rules.nodes for name in node.inputs}
+    used |= {inputs[WEIGHTS]} if masked else set()
+    added = {name: value for name, value in inputs.items() if value in used}
+    keys = [Key(name, value, "input") for name, value in added.items()]
+    keys += [Key(f"{name}.mask", value, "layer") for name, value in masks.items()]
+    graph = replace(
+        graph, nodes=tuple(rules.nodes), values=MappingProxyType(values), carries=carries,
+        inputs=(*graph.inputs, *added.values()), keys=(*graph.keys, *keys),
+        parameters={n: begins.get(v, v) for n, v in graph.parameters.items()},
+    )  # fmt: skip
+    return Trainable(graph, parameters, begins, added)
+
+
+def _unused(name: str, graph: Graph) -> str:
+    taken = {*graph.values, *(key.name for key in graph.keys)}
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _begin(values: dict[str, Value], begins: dict[str, str], constants: Collection[str]) -> None:
+    """Make constants values that something else gives, and keep what they begin with."""
+    for name in constants:
+        begins[name] = f"{name} at first"
+        while begins[name] in values:
+            begins[name] += "'"
+        values[begins[name]] = replace(values[name], name=begins[name])
+        values[name] = replace(values[name], data=None)
+
+
+# Dropout
+
+
+def _dropped(graph: Graph, mode: TrainingMode, seed: str) -> tuple[Graph, dict[str, str]]:
+    """The Graph with what its Dropouts do, and their masks by the key of the layer."""
+    rules = writer(graph, section=TRAIN, prefix="dropout")
+    masks: dict[str, str] = {}
+    drops = dropped(mode, graph)
+    between: dict[str, Value] = {}
+
+    def of_layer(key: Key, value: str, name: str) -> list[Node]:
+        drop, shape = drops[key.name], graph.shape(key.value)
+        masks[key.name] = mask = _mask(rules, drop, shape, seed, key.name, len(masks))
+        factor = rules.scale(mask, drop.scale)
+        where = Node(f"{name}/Mul", "Mul", (value, factor), (name,), module=key.name,
+                     module_type=key.module_type, call=key.call or "", section=TRAIN)  # fmt: skip
+        if not (drop.fill or drop.shift):
+            return [where]
+        # x · mask · scale + fill · (1 − mask) · scale + shift
+        rest = rules.slope("return u_fill * (1.0 - a) + u_shift;", mask,
+                           fill=drop.fill * drop.scale, shift=drop.shift)  # fmt: skip
+        kept = f"{name} kept"
+        between[kept] = Value(kept, shape, FLOAT32)
+        added = replace(where, name=f"{name}/Add", op="Add", inputs=(kept, rest))
+        return [replace(where, outputs=(kept,)), added]
+
+    hung = hooked(graph, drops, "dropped", of_layer)
+    ones = {
+        graph.parameters[name]: (name, drop)
+        for name, drop in mode.dropouts.items() if name in graph.parameters
+    }  # fmt: skip
+    nodes = []
+    for node in hung.nodes:
+        for own in ones.keys() & set(node.inputs):
+            name, drop = ones[own]
+            key = name.removesuffix(KEPT)
+            masks[key] = mask = _mask(rules, drop, graph.shape(node.outputs[0]), seed, key,
+                                      len(masks))  # fmt: skip
+            factor = rules.scale(mask, drop.scale)
+            node = replace(node, inputs=tuple(factor if n == own else n for n in node.inputs))
+        nodes.append(node)
+    values = {**hung.values, **rules.values, **between}
+    whole = replace(hung, nodes=(*rules.nodes, *nodes), values=MappingProxyType(values))
+    return whole, masks
+
+
+def _mask(
+    rules: Rules, drop: Dropout, shape: tuple[int, ...], seed: str, name: str, number: int
+) -> str:
+    """1 for what stays, 0 for what is dropped."""
+    kept = {"elements": len(shape), "channels": 2, "examples": 1}[drop.of]
+    own = (*shape[:kept], *[1] * (len(shape) - kept))
+    count = math.prod(own)
+    if count > MOST_MASKED:
+        raise UnsupportedModel(
+            f"{name}: a Dropout of {count:,} elements; at most {MOST_MASKED:,} can be told apart. "
+            "Train with a smaller batch"
+        )
+    numbers = rules.array(np.arange(count, dtype=np.float32).reshape(own))
+    return rules.slope(MASK, numbers, seed, layer=float(number), least=drop.p * 2.0**24)
+
+
+# BatchNorm
+
+
+class _Statistics:
+    """BatchNorms of a batch's own statistics; `now` has what becomes of the running ones."""
+
+    def __init__(self, rules: Rules, inputs: Mapping[str, str], fewest: int | None) -> None:
+        self.now: dict[str, str] = {}
+        self._rules = rules
+        self._steps = inputs[STEPS]
+        self._fewest = fewest
+        self._weights = inputs[WEIGHTS] if fewest is not None else ""
+        self._share = ""  # of all examples to those that are there
+
+    def of_batch(self, node: Node, norm: Norm) -> Node:
+        """The node that takes mean and variance of the batch; adds what computes these."""
+        rules, x = self._rules, node.inputs[0]
+        shape = rules.shape(x)
+        if node.inputs[3] not in self.now and rules.constant(node.inputs[3]) is None:
+            raise UnsupportedModel(
+                f"{layer_name(node)}: forward itself puts this BatchNorm into training mode, so "
+                "that its running statistics cannot be kept. Leave that call out: in training all "
+                "modules are in training mode"
+            )
+        count = math.prod(shape) // max(1, shape[1])
+        if count < 2 or (self._fewest == 1 and count == shape[0]):
+            where = "" if count < 2 else ", in the last batch of an epoch, which has 1 example"
+            raise UnsupportedModel(
+                f"{layer_name(node)}: BatchNorm has a single number for each channel ({shape})"
+                f"{where}; of that there is no variance. Train with another batch_size, or call "
+                ".eval() on it"
+            )
+        if node.inputs[3] in self.now and norm.momentum is None:
+            raise UnsupportedModel(
+                f"{layer_name(node)}: a BatchNorm with momentum=None that is called twice; give "
+                "it a momentum"
+            )
+        axes = [axis for axis in range(len(shape)) if axis != 1]
+        mean, variance = self._measured(x, axes)
+        unbiased: tuple[str, ...] = (variance,)
+        text = "return a + (b * u_count / (u_count - 1.0) - a) * "
+        if self._weights:
+            unbiased, text = (
+                (variance, self._share),
+                ("return a + (b * u_count / (u_count - c) - a) * "),
+            )
+        self._keep(node.inputs[3], "return a + (b - a) * ", (mean,), norm)
+        self._keep(node.inputs[4], text, unbiased, norm, count=float(count))
+        return replace(node, inputs=(*node.inputs[:3], mean, variance))
+
+    def _measured(self, x: str, axes: Sequence[int]) -> tuple[str, str]:
+        """Mean and the population's variance of each channel, (channels,) each."""
+        rules = self._rules
+        shape = rules.shape(x)
+        if not self._weights:
+            mean = rules.reshape(mean_of(rules, x, axes), shape[1:2])
+            return mean, rules.node("BatchVariance", x, mean)
+        if not self._share:
+            self._share = rules.slope(
+                "return u_examples / a;", rules.sum(self._weights, [0], keepdims=False),
+                examples=float(shape[0]),
+            )  # fmt: skip
+        own = rules.reshape(self._weights, (shape[0], *[1] * (len(shape) - 1)))
+        mean = mean_of(rules, rules.multiply(x, own), axes)
+        mean = rules.multiply(rules.reshape(mean, shape[1:2]), self._share)
+        there = rules.node("Greater", own, rules.number(0), dtype=np.dtype(np.bool_))
+        # What is missing lies where it adds nothing to the variance.
+        filled = rules.node("Where", there, x, per_channel(rules, mean, len(shape)))
+        return mean, rules.multiply(rules.node("BatchVariance", filled, mean), self._share)
+
+    def _keep(self, old: str, text: str, new: Sequence[str], norm: Norm, **numbers: float) -> None:
+        now = self.now.get(old, old)
+        if norm.momentum is None:
+            operands = (now, *new, self._steps)
+            factor = f"1.0 / (u_batches + {'abcd'[len(new) + 1]})"
+            numbers["batches"] = float(norm.batches)
+        else:
+            operands, factor = (now, *new), "u_momentum"
+            numbers["momentum"] = float(norm.momentum)
+        self.now[old] = self._rules.slope(f"{text}{factor};", *operands, **numbers)

@@ -1,0 +1,1 @@
+"""Gradients of a Graph, as further nodes of it."""

@@ -1,0 +1,1 @@
+"""What users give as a network's input, as arrays of its shape and type."""

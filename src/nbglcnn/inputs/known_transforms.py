@@ -1,0 +1,235 @@
+"""Transforms of torchvision and configs of timm as a Preprocess, without importing either."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from nbglcnn.errors import InputError, users_line
+from nbglcnn.inputs.preprocess import Channels, Fit, Preprocess
+
+TAKEN = (
+    "give a nbglcnn.Preprocess; torchvision transforms (weights.transforms(), or a Compose of "
+    "Resize, CenterCrop, ToTensor, PILToTensor, ToImage, ConvertImageDtype, ToDtype, Grayscale, "
+    "Normalize); or a config of timm (model.pretrained_cfg)"
+)
+# What makes a picture a tensor, or changes nothing of it.
+NEUTRAL = ("Identity", "RGB", "ToPureTensor", "MaybeToTensor", "ToTensor")
+BYTES = ("PILToTensor", "ToImage", "MaybePILToTensor")
+FITS: Mapping[str, Fit] = {"center": "crop", "squash": "stretch", "border": "letterbox"}
+# As Pillow numbers them, which older transforms do.
+FILTERS = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic", 4: "box", 5: "hamming"}
+
+
+def understood(given: Any) -> Preprocess:
+    """What somebody gives as `preprocess`.
+
+    Raises:
+        InputError: it is none of what is taken, or a part of it is, which the error names.
+    """
+    if isinstance(given, Preprocess):
+        return given
+    if isinstance(given, Mapping) or hasattr(given, "input_size"):
+        return _of_timm(given)
+    if hasattr(given, "resize_size") and hasattr(given, "mean"):
+        return _of_preset(given)
+    called = type(given).__name__
+    if called == "partial" or isinstance(given, type):
+        raise InputError(
+            "preprocess: this makes a transform, it isn't one: call it, as in weights.transforms()"
+        )
+    parts = list(_parts(given))
+    if not parts or not all(_is_transform(part) for part in parts):
+        raise InputError(f"preprocess: {called} is none that is known: {TAKEN}")
+    return _of_transforms(parts)
+
+
+def _is_transform(part: Any) -> bool:
+    """Whether it is called as a transform; a model is called too, and isn't one."""
+    named = any(c.__module__.startswith(("torchvision.", "timm.")) for c in type(part).__mro__)
+    return callable(part) and (named or not hasattr(part, "state_dict"))
+
+
+def _parts(given: Any) -> Iterable[Any]:
+    """The single transforms of nested ones."""
+    if hasattr(given, "transforms"):
+        given = given.transforms
+    elif type(given).__name__ == "Sequential":
+        given = list(given)
+    if not isinstance(given, list | tuple):
+        yield given
+        return
+    for one in given:
+        yield from _parts(one)
+
+
+class _Reader:
+    """What has been read of a list of transforms so far."""
+
+    def __init__(self) -> None:
+        self.resize: int | tuple[int, int] | None = None
+        self.size: tuple[int, int] | None = None
+        self.range = (0.0, 1.0)
+        self.mean: tuple[float, ...] | None = None
+        self.std: tuple[float, ...] | None = None
+        self.channels: Channels = "RGB"
+
+    def take(self, part: Any) -> None:
+        """Go on with the next one."""
+        name = type(part).__name__
+        late = self.mean is not None
+        if name == "Resize" and not late and self.size is None:
+            _warn_filter(part)
+            if getattr(part, "max_size", None) is not None:
+                raise InputError(
+                    "preprocess: Resize(max_size=…) gives each picture a size of its own; the "
+                    "model has one input: give Resize((height, width))"
+                )
+            self.resize = _side_or_sides(part.size)
+        elif name == "CenterCrop" and not late and self.size is None:
+            side = _side_or_sides(part.size)
+            self.size = (side, side) if isinstance(side, int) else side
+        elif name in BYTES:
+            self.range = (0.0, 255.0)
+        elif name == "ConvertImageDtype" or (name == "ToDtype" and _scales(part)):
+            self.range = (0.0, 1.0)
+        elif name == "Grayscale" and not late:
+            self.channels = "grey"
+        elif name == "Normalize" and not late:
+            self.mean, self.std = _numbers(part.mean), _numbers(part.std)
+        elif name not in (*NEUTRAL, "ToDtype"):
+            raise _refused(part, late)
+
+
+def _of_transforms(parts: list[Any]) -> Preprocess:
+    read = _Reader()
+    for part in parts:
+        read.take(part)
+    fit: Fit = "crop"
+    resize, size = read.resize, read.size
+    if isinstance(resize, tuple):
+        fit = "stretch"
+        size, resize = (resize, None) if size is None else (size, resize)
+    elif size is None and resize is not None:
+        _warn_proportions(f"Resize({resize})", resize)
+        size, resize = (resize, resize), None
+    return Preprocess(
+        size,
+        resize=resize,
+        fit=fit,
+        mean=read.mean,
+        std=read.std,
+        range=read.range,
+        channels=read.channels,
+    )
+
+
+def _refused(part: Any, late: bool) -> InputError:
+    name = type(part).__name__
+    if name.startswith("Random") or name in ("ColorJitter", "AutoAugment", "RandAugment"):
+        why = "is random, for training; give the transforms of evaluation"
+    elif late and name in ("Resize", "CenterCrop", "Grayscale", "Normalize"):
+        why = "behind Normalize is not supported; put it in front, or give a nbglcnn.Preprocess"
+    elif name in ("Resize", "CenterCrop"):
+        why = "behind CenterCrop is not supported; give a nbglcnn.Preprocess"
+    else:
+        why = f"is not supported: {TAKEN}"
+    return InputError(f"preprocess: {name} {why}")
+
+
+def _of_preset(given: Any) -> Preprocess:
+    """Torchvision's ImageClassification, or SemanticSegmentation, which crops nothing."""
+    _warn_filter(given)
+    resize = _side_or_sides(given.resize_size) if given.resize_size is not None else None
+    mean, std = _numbers(given.mean), _numbers(given.std)
+    if getattr(given, "crop_size", None) is not None:
+        side = _side_or_sides(given.crop_size)
+        size = (side, side) if isinstance(side, int) else side
+        return Preprocess(size, resize=resize, mean=mean, std=std)
+    if resize is None:
+        return Preprocess(mean=mean, std=std)
+    if isinstance(resize, tuple):
+        return Preprocess(resize, fit="stretch", mean=mean, std=std)
+    _warn_proportions(f"{type(given).__name__}(resize_size={resize})", resize)
+    return Preprocess(resize, mean=mean, std=std)
+
+
+def _of_timm(given: Any) -> Preprocess:
+    def of(name: str) -> Any:
+        found = given.get(name) if isinstance(given, Mapping) else getattr(given, name, None)
+        return found
+
+    size = of("input_size")
+    if size is None:
+        some = ", ".join(map(repr, list(given)[:6]))
+        raise InputError(f"preprocess: a dict with {some or 'nothing'}, no input_size: {TAKEN}")
+    size = tuple(int(side) for side in size)
+    if len(size) != 3:
+        raise InputError(f"preprocess: input_size is {size}; (channels, height, width) is needed")
+    mode = of("crop_mode") or "center"
+    if mode not in FITS:
+        raise InputError(f"preprocess: crop_mode is {mode!r}; {', '.join(FITS)} are supported")
+    _warn_filter(given)
+    height, width = size[1:]
+    share = float(of("crop_pct") or 1.0)
+    resize: int | tuple[int, int] | None = None
+    if share != 1 and FITS[mode] != "letterbox":
+        # As timm.data.create_transform rounds it.
+        sides = tuple(math.floor(side / share) for side in (height, width))
+        resize = sides[0] if height == width and mode == "center" else (sides[0], sides[1])
+    return Preprocess(
+        (height, width),
+        resize=resize,
+        fit=FITS[mode],
+        mean=_numbers(of("mean")),
+        std=_numbers(of("std")),
+    )
+
+
+def _side_or_sides(given: Any) -> int | tuple[int, int]:
+    """One number or [one] is the shorter side, two are (height, width)."""
+    if isinstance(given, int):
+        return given
+    sides = tuple(int(side) for side in given)
+    return sides[0] if len(sides) == 1 else (sides[0], sides[1])
+
+
+def _numbers(given: Any) -> tuple[float, ...] | None:
+    if given is None:
+        return None
+    given = given.tolist() if hasattr(given, "tolist") else given
+    return tuple(map(float, given if hasattr(given, "__iter__") else (given,)))
+
+
+def _scales(part: Any) -> bool:
+    """Whether v2's ToDtype maps 255 to 1."""
+    return bool(getattr(part, "scale", False))
+
+
+def _warn_filter(part: Any) -> None:
+    found = (
+        part.get("interpolation")
+        if isinstance(part, Mapping)
+        else getattr(part, "interpolation", None)
+    )
+    found = getattr(found, "value", found)
+    name = FILTERS.get(found, str(found)) if isinstance(found, int) else str(found or "bilinear")
+    if name not in ("bilinear", ""):
+        warnings.warn(
+            f"preprocess: pictures are resampled bilinearly (antialiased), not by {name} "
+            "interpolation: values may differ a little from those of the transform",
+            UserWarning,
+            stacklevel=users_line(),
+        )
+
+
+def _warn_proportions(what: str, side: int) -> None:
+    warnings.warn(
+        f"preprocess: {what} keeps the proportions of each picture; the model has one input of "
+        f"{side}×{side}, so the middle of a picture is cut out. Preprocess(size=(height, width)) "
+        "gives it another size",
+        UserWarning,
+        stacklevel=users_line(),
+    )

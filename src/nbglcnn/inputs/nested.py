@@ -1,0 +1,140 @@
+"""Arguments of forward that hold several arrays or none: arrays and constants by their paths.
+
+A path is an argument's name and what picks the value in it: `sizes[0]`, `cond['embeds']`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from typing import Any
+
+from nbglcnn.errors import InputError
+from nbglcnn.inputs.arguments import by_names
+
+CONSTANTS = (type(None), bool, int, float, complex)
+
+
+def is_constant(one: Any) -> bool:
+    """Whether it is None, a bool, a number of Python's or a text that is no picture's path."""
+    return isinstance(one, CONSTANTS) or (isinstance(one, str) and not os.path.isfile(one))
+
+
+def is_nested(one: Any) -> bool:
+    """Whether an argument is a constant or holds further values; a list of pictures is a batch."""
+    return is_constant(one) or isinstance(one, Mapping | tuple) or _is_list(one)
+
+
+def _is_list(one: Any) -> bool:
+    """Whether it arrives in forward as a list; pictures do so as one tensor."""
+    pictures = isinstance(one, list) and one and all(map(_is_picture, one))
+    return isinstance(one, list) and not pictures
+
+
+def _is_picture(one: Any) -> bool:
+    return hasattr(one, "convert") or (isinstance(one, str | os.PathLike) and not is_constant(one))
+
+
+def walked(
+    tree: Any, path: str, leaf: Callable[[str, Any], Any], names: Container[str] = ()
+) -> Any:
+    """The tree with what `leaf` makes of each path and value that holds no others.
+
+    A value whose path is in `names` is one, whatever it holds.
+    """
+
+    def inside(one: Any, picked: str) -> Any:
+        return walked(one, f"{path}[{picked}]", leaf, names)
+
+    if path in names or is_constant(tree):
+        return leaf(path, tree)
+    if isinstance(tree, Mapping):
+        return {key: inside(one, repr(key)) for key, one in tree.items()} or leaf(path, {})
+    if isinstance(tree, tuple) or _is_list(tree):
+        items = (inside(one, str(at)) for at, one in enumerate(tree))
+        return like(tree, items) if len(tree) else leaf(path, tree)
+    return leaf(path, tree)
+
+
+def like(one: Sequence[Any], items: Iterator[Any]) -> Any:
+    """A list, a tuple or a named tuple, as `one` is, of these items."""
+    make: Callable[[Any], Any] = getattr(type(one), "_make", list if type(one) is list else tuple)
+    return make(items)
+
+
+def text_of(constant: Any) -> str | None:
+    """A constant or an empty dict, tuple or list as Python writes it; None for anything else."""
+    if isinstance(constant, tuple | list | Mapping) and not constant:
+        return "{}" if isinstance(constant, Mapping) else "[]" if _is_list(constant) else "()"
+    if not is_constant(constant):
+        return None
+    kinds: tuple[Callable[[Any], Any], ...] = (bool, int, float, complex, str)
+    for kind in kinds:  # NumPy's and enums' are written as Python's own
+        if isinstance(constant, kind):  # type: ignore[arg-type]
+            return repr(kind(constant))
+    return "None"
+
+
+def by_path(
+    x: Any, names: Sequence[str], parameters: Sequence[str], constants: Mapping[str, str]
+) -> Any:
+    """The arrays of another call, by the inputs' `names`.
+
+    Args:
+        x: a tuple or a dict as forward is called; or the inputs alone, in order or by name, which
+            is given back as it is.
+        names: the inputs' names, those that stand for random numbers at the end.
+        parameters: the names of forward's arguments in order.
+        constants: by path the constants that the network was made with, as Python writes them.
+
+    Raises:
+        InputError: a constant is another one, or stands in the place of an array.
+    """
+    if not parameters and not constants:
+        return x
+    named = isinstance(x, Mapping)
+    items = tuple(x) if named else x if type(x) is tuple else (x,)
+    paths = dict.fromkeys((*names, *constants))
+    if named:
+        if set(x) <= set(names):
+            return x
+        given = by_names(x, [*parameters, *(path.partition("[")[0] for path in paths)])
+        behind: Sequence[Any] = ()
+    else:
+        if len(items) <= len(names) and not any(map(is_nested, items)):
+            return x
+        given = dict(zip(parameters, items, strict=False))
+        behind = items[len(parameters) :]
+    found: dict[str, Any] = {}
+    seen = set[str]()
+
+    def leaf(path: str, one: Any) -> None:
+        text = text_of(one)
+        seen.add(path)
+        if path in names or (text is None and path not in constants):
+            found[path] = one
+        elif constants.get(path) != text:
+            raise another(path, "an array" if text is None else text)
+
+    def another(path: str, now: str) -> InputError:
+        inside = ", ".join(sorted(one for one in paths if one.startswith(f"{path}[")))
+        own = "an array" if path in names else constants.get(path, inside)
+        return InputError(
+            f"{path}: {now} was given; the network was compiled "
+            f"{f'with {own}' if own else f'without {path}'}, and only the numbers of arrays may "
+            f"change. {f'Give {own}' if own else 'Leave it out'}, or give the inputs alone by name "
+            f"({', '.join(map(repr, names))}). For another constant compile the model again"
+        )
+
+    for name, one in given.items():
+        walked(one, name, leaf, names)
+        for path in paths:
+            if path.startswith(f"{name}[") and path not in seen:
+                raise another(path, "nothing")
+    free = [name for name in names if name not in found]
+    if len(behind) > len(free):
+        raise InputError(
+            f"{len(items)} arguments were given; forward takes {len(parameters)}: "
+            f"{', '.join(parameters)}"
+        )
+    return found | dict(zip(free, behind, strict=False))

@@ -1,0 +1,104 @@
+"""Picture files: which files of a folder are pictures, and what an error says of one."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nbglcnn.errors import InputError
+from nbglcnn.inputs.picture_decoding import open_picture
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+# As torchvision.datasets.folder has them, so that the same files have the same numbers; and GIFs.
+TORCHVISION = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
+EXTENSIONS = (*TORCHVISION, ".gif")
+
+
+@dataclass(frozen=True, slots=True)
+class PictureFolder:
+    """The picture files of a folder, in order; `labels` are the numbers of their `classes`."""
+
+    files: tuple[Path, ...]
+    labels: tuple[int, ...] = ()
+    classes: tuple[str, ...] = ()
+
+
+def picture_folder(folder: Path, what: str) -> PictureFolder:
+    """List the pictures of a folder, or of its folders, which are classes, as ImageFolder does.
+
+    Files and folders whose names begin with a dot are left out: Jupyter keeps its check points so.
+
+    Args:
+        folder: its path.
+        what: who asks, which an error begins with.
+
+    Raises:
+        InputError: it is no folder, or there is no picture in it.
+    """
+    if folder.is_file():
+        raise InputError(f"{what}: {folder} is a file; give its folder, or a list, [path]")
+    if not folder.is_dir():
+        raise InputError(f"{what}: there is no folder {folder}")
+    classes = sorted(
+        entry.name for entry in os.scandir(folder) if entry.is_dir() and entry.name[0] != "."
+    )
+    files: list[Path] = []
+    labels: list[int] = []
+    for label, name in enumerate(classes):
+        found = [
+            Path(root, file)
+            for root, _, names in sorted(os.walk(folder / name, followlinks=True))
+            for file in sorted(names)
+            if is_picture_file(file)
+        ]
+        files += found
+        labels += [label] * len(found)
+    if files:
+        return PictureFolder(tuple(files), tuple(labels), tuple(classes))
+    files = [folder / name for name in sorted(os.listdir(folder)) if is_picture_file(name)]
+    if not files:
+        raise InputError(
+            f"{what}: there is no picture in {folder} or the folders in it; files that end with "
+            f"{', '.join(EXTENSIONS)} are taken"
+        )
+    return PictureFolder(tuple(files))
+
+
+def is_picture_file(name: str) -> bool:
+    """Whether a file of a folder is taken for a picture, by its name."""
+    return name.lower().endswith(EXTENSIONS) and name[0] != "."
+
+
+def read_picture(path: str | os.PathLike[str], what: str = "", advice: str = "") -> Image:
+    """Read a picture file's first image.
+
+    Args:
+        path: its path; `~` is the home folder.
+        what: what the picture is for, which an error begins with.
+        advice: what else can be given, which an error about another kind of file ends with.
+
+    Raises:
+        InputError: there is no such file, it is no picture, or it is damaged; it is named.
+    """
+    from PIL import UnidentifiedImageError
+
+    file = Path(path).expanduser()
+    start = f"{what}: " if what else ""
+    try:
+        return open_picture(file)
+    except FileNotFoundError:
+        raise InputError(f"{start}there is no file {file}") from None
+    except IsADirectoryError:
+        raise InputError(
+            f"{start}{file} is a folder; give the path of a picture in it. A Viewer takes the "
+            "folder as viewer.input = nbglcnn.Images(folder)"
+        ) from None
+    except UnidentifiedImageError:
+        end = f"; {advice}" if advice else ""
+        raise InputError(f"{start}{file} is no picture that Pillow can read{end}") from None
+    except Exception as error:  # a damaged one, or far too large: each format has its own
+        raise InputError(f"{start}{file} cannot be read as a picture: {error}") from None

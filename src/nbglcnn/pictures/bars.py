@@ -1,0 +1,88 @@
+"""Pictures of what has no map: a vector's bars, a scalar's number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image, ImageDraw, ImageFont
+
+from nbglcnn.pictures.colors import BACKGROUND, MAGENTA, Theme
+from nbglcnn.plan.layers import Bounds
+
+INK = {"light": (33, 33, 33), "dark": (232, 232, 232)}
+SECOND = {"light": (97, 97, 97), "dark": (176, 177, 178)}
+# As the page's theme.css has them.
+POSITIVE = {"light": (0x2A, 0x6C, 0xB0), "dark": (0x4F, 0xA3, 0xEC)}
+NEGATIVE = {"light": (0xC0, 0x56, 0x0C), "dark": (0xF2, 0x95, 0x3A)}
+AXIS = {"light": (0x86, 0x8B, 0x90), "dark": (0x7D, 0x82, 0x8A)}
+BAR, LINE = 12, 14  # pixels of a vector's bar, and of a line of words
+
+SHARES: Bounds = (0.0, 1.0)  # the limits of what a softmax or a sigmoid makes
+
+Floats = npt.NDArray[np.float32]
+
+
+def number(value: float, width: int, theme: Theme = "light") -> Image.Image:
+    """A scalar is shown as its number."""
+    height = width // 3
+    sheet = Image.new("RGB", (width, height), BACKGROUND[theme])
+    letters = max(11, width // 7)
+    font = ImageFont.load_default(letters)
+    pen = ImageDraw.Draw(sheet)
+    text = f"{value:.3g}"
+    left = (width - pen.textlength(text, font)) / 2
+    pen.text((left, height - 1.4 * letters), text, fill=INK[theme], font=font)
+    return sheet
+
+
+def bars(
+    vector: Floats,
+    width: int,
+    theme: Theme = "light",
+    *,
+    chosen: Sequence[int] | None = None,
+    height: int | None = None,
+    limits: Bounds = (None, None),
+) -> Image.Image:
+    """A vector as bars to both sides of zero, with their numbers.
+
+    All, or those that are chosen; where `height` is too small for them, what is largest. Shares,
+    whose `limits` are 0 and 1, stand on one side and are 1 where the picture ends.
+    """
+    numbers = np.arange(len(vector)) if chosen is None else np.asarray(chosen)
+    part = height is not None and len(numbers) * BAR > height
+    if part and height is not None:
+        most = max(1, (height - LINE) // BAR)
+        order = np.argsort(-np.abs(np.nan_to_num(vector[numbers])), kind="stable")[:most]
+        shown = np.sort(numbers[order])
+    else:
+        shown = numbers
+    ground = BACKGROUND[theme]
+    sheet = Image.new("RGB", (width, BAR * len(shown) + (LINE if part else 0)), ground)
+    pen, font = ImageDraw.Draw(sheet), ImageFont.load_default(10)
+    left = pen.textlength(str(shown.max(initial=0)), font) + 6
+    finite = np.abs(vector[np.isfinite(vector)])
+    shares = limits == SHARES
+    limit = 1.0 if shares else float(finite.max(initial=0))
+    room = width - left if shares else (width - left) / 2
+    zero = left if shares else left + room
+    for k, element in enumerate(shown):
+        top, value = k * BAR, float(vector[element])
+        label = str(element)
+        at = (left - 5 - pen.textlength(label, font), top)
+        pen.text(at, label, fill=SECOND[theme], font=font)
+        if not np.isfinite(value):
+            pen.rectangle((left, top + 1, width - 1, top + BAR - 3), fill=MAGENTA)
+            continue
+        end = zero + (room - 1) * max(-1.0, min(1.0, value / (limit or 1.0)))
+        ink = POSITIVE[theme] if value >= 0 else NEGATIVE[theme]
+        if value:
+            pen.rectangle((min(zero, end), top + 1, max(zero, end), top + BAR - 3), fill=ink)
+    pen.line((zero, 0, zero, BAR * len(shown) - 1), fill=AXIS[theme])
+    if part:
+        text = f"{len(shown)} of {len(numbers):,}"
+        place = ((width - pen.textlength(text, font)) / 2, BAR * len(shown) + 1)
+        pen.text(place, text, fill=SECOND[theme], font=font)
+    return sheet

@@ -1,0 +1,36 @@
+"""A Plan's sections: which of them write a texture, and which must run before another."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nbglcnn.plan.schema import Header
+
+
+def written_in(header: Header) -> dict[int, set[int]]:
+    """For each texture that passes write, the numbers of their sections."""
+    found: dict[int, set[int]] = {}
+    for number, section in enumerate(header.sections):
+        for step in header.passes[section.first : section.first + section.count]:
+            found.setdefault(step.output, set()).add(number)
+    return found
+
+
+def sources_of(header: Header, number: int) -> set[int]:
+    """The earlier sections whose values a section reads."""
+    writers = written_in(header)
+    section = header.sections[number]
+    steps = header.passes[section.first : section.first + section.count]
+    own = {texture for texture, numbers in writers.items() if number in numbers}
+    read = {texture for step in steps for texture in step.inputs} - own
+    return {one for texture in read for one in writers.get(texture, ())}
+
+
+def needed(header: Header, number: int) -> list[int]:
+    """A section and all those that it follows from, in the order in which they run."""
+    found = {number}
+    for earlier in range(number, -1, -1):
+        if earlier in found:
+            found |= sources_of(header, earlier)
+    return sorted(found)

@@ -1,0 +1,275 @@
+"""The process's OpenGL contexts (EGL, no window), one a device, each on a thread of its own."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from ctypes.util import find_library
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from nbglcnn.errors import DeviceError, InputError, OpenGLUnavailable
+from nbglcnn.lowering.glsl import VERTEX
+from nbglcnn.plan import schema as p
+from nbglcnn.runtime.profiling import Clock, ClockName
+
+if TYPE_CHECKING:
+    import moderngl
+
+Result = TypeVar("Result")
+
+HEADER = "#version 300 es\n"
+GL_TEXTURE_2D_ARRAY = 0x8C1A
+GL_FRAMEBUFFER = 0x8D40
+GL_COLOR_BUFFER_BIT = 0x4000
+GL_COLOR_ATTACHMENT0 = 0x8CE0
+GL_FRAMEBUFFER_COMPLETE = 0x8CD5
+INDEX = "GLCONTEXT_DEVICE_INDEX"  # what glcontext, which opens devices, takes before any argument
+# Renderers on the processor. They draw later than they are asked to, so that llvmpipe's timer says
+# 0 ms of whole layers; js/src/webgl/context.ts has them too.
+SOFTWARE = re.compile("swiftshader|llvmpipe|softpipe|software|basic render", re.IGNORECASE)
+
+
+class Device:
+    """The process's one OpenGL context on a device, on a thread of its own.
+
+    A context is current in one thread at a time, and a notebook calls from several (the main
+    thread, ipykernel's subshells, widget callbacks), so all OpenGL work is handed to this thread.
+    """
+
+    def __init__(self, index: int) -> None:
+        self._process = os.getpid()
+        self._index = index
+        self._thread = ThreadPoolExecutor(
+            max_workers=1, thread_name_prefix=f"nbglcnn-opengl-{index}"
+        )
+        self.programs: dict[str, moderngl.Program] = {}
+        self._worker = self._thread.submit(threading.current_thread).result()
+        self.call(self._open)
+
+    def call(self, work: Callable[[], Result]) -> Result:
+        """Run `work` on the OpenGL thread and wait for it."""
+        self.present()
+        if threading.current_thread() is self._worker:
+            # An object that is freed while this thread works closes its Session here: to wait for
+            # oneself would be for ever.
+            return work()
+        return self._thread.submit(work).result()
+
+    def present(self) -> None:
+        """OpenGLUnavailable in a process that was forked from the one that opened it."""
+        if not self.here:
+            raise OpenGLUnavailable(
+                "this process was forked from one with a Session, and OpenGL (with its thread) "
+                "stayed behind there. Start the process anew instead: "
+                "multiprocessing.get_context('spawn'), or for a DataLoader "
+                "multiprocessing_context='spawn'; or let the first Session be the child's own"
+            )
+
+    @property
+    def here(self) -> bool:
+        """Whether this is the process that opened it: a fork has neither its thread nor OpenGL."""
+        return self._process == os.getpid()
+
+    def _open(self) -> None:
+        try:
+            import moderngl
+        except ImportError as error:
+            raise OpenGLUnavailable(
+                f"moderngl cannot be imported ({error}); install it with: pip install moderngl"
+            ) from error
+        try:
+            # 4.3 is the first OpenGL that also compiles GLSL ES 3.00, the language of Plans.
+            settings: Any = {"backend": "egl", "device_index": self._index}
+            with _chosen(self._index):
+                self.context = moderngl.create_context(require=430, standalone=True, **settings)
+        except Exception as error:
+            why = f"device {self._index}: {error}" if self._index else error
+            raise OpenGLUnavailable(
+                f"no OpenGL 4.3 without a window here ({why}). On Debian or Ubuntu: "
+                "apt-get install libegl1 libgl1 libgl1-mesa-dri libegl-mesa0"
+            ) from error
+        load = self.context.mglo._context.load
+
+        def function(name: str, *arguments: Any, result: Any = None) -> Any:
+            return ctypes.CFUNCTYPE(result, *arguments)(load(name))
+
+        unsigned, signed = ctypes.c_uint, ctypes.c_int
+        pointer = ctypes.POINTER(unsigned)
+        # moderngl cannot attach single layers of an array, which is how a pass writes all of them
+        # at once.
+        self._gen = function("glGenFramebuffers", signed, pointer)
+        self._delete = function("glDeleteFramebuffers", signed, pointer)
+        self.bind = function("glBindFramebuffer", unsigned, unsigned)
+        self._attach = function(
+            "glFramebufferTextureLayer", unsigned, unsigned, unsigned, signed, signed
+        )
+        self._draw_buffers = function("glDrawBuffers", signed, pointer)
+        self._status = function("glCheckFramebufferStatus", unsigned, result=unsigned)
+        self._clear = function("glClear", unsigned)
+        self._copy = function(
+            "glCopyImageSubData", *[unsigned, unsigned, *[signed] * 4] * 2, *[signed] * 3
+        )
+        self.viewport = function("glViewport", signed, signed, signed, signed)
+        info = self.context.info
+        self.renderer: str = info["GL_RENDERER"]
+        self.max_texture_size = int(info["GL_MAX_TEXTURE_SIZE"])
+        self._clock: Clock | None = None
+
+    def clock(self) -> Clock:
+        """The best clock for this device's work, to be used on its thread."""
+        if self._clock is None:
+            software = SOFTWARE.search(self.renderer) is not None
+            self._clock = (_WallClock if software else _GpuTimer)(self.context)
+        return self._clock
+
+    def framebuffer(self, texture: moderngl.TextureArray) -> int:
+        """A framebuffer over every layer of a texture, which it fills with zeros, as WebGL does."""
+        number = ctypes.c_uint()
+        self._gen(1, ctypes.byref(number))
+        self.bind(GL_FRAMEBUFFER, number.value)
+        layers = texture.layers
+        for layer in range(layers):
+            self._attach(GL_FRAMEBUFFER, GL_COLOR_ATTACHMENT0 + layer, texture.glo, 0, layer)
+        buffers = (ctypes.c_uint * layers)(*(GL_COLOR_ATTACHMENT0 + k for k in range(layers)))
+        self._draw_buffers(layers, buffers)
+        status = self._status(GL_FRAMEBUFFER)
+        if status != GL_FRAMEBUFFER_COMPLETE:
+            raise DeviceError(
+                f"{self.renderer} cannot draw to {layers} layers of floats (status {status:#x})"
+            )
+        self._clear(GL_COLOR_BUFFER_BIT)  # what passes leave out is read as well: an edge of zeros
+        return int(number.value)
+
+    def copy(self, source: moderngl.TextureArray, target: moderngl.TextureArray) -> None:
+        """Copy all of a texture to another one of its size and format, bit for bit."""
+        one, other = (
+            (texture.glo, GL_TEXTURE_2D_ARRAY, 0, 0, 0, 0) for texture in (source, target)
+        )
+        self._copy(*one, *other, *source.size)
+
+    def delete_framebuffer(self, number: int) -> None:
+        """Free a framebuffer."""
+        self._delete(1, ctypes.byref(ctypes.c_uint(number)))
+
+    def program(self, program: p.Program) -> moderngl.Program:
+        """A compiled program, shared by all sessions that use the same source."""
+        if program.source not in self.programs:
+            try:
+                self.programs[program.source] = self.context.program(
+                    vertex_shader=HEADER + VERTEX, fragment_shader=HEADER + program.source
+                )
+            except Exception as error:
+                lines = "\n".join(
+                    f"{k + 1:4} {line}"
+                    for k, line in enumerate((HEADER + program.source).split("\n"))
+                )
+                raise DeviceError(
+                    f"{self.renderer} did not compile the shader {program.name!r}: {error}\n{lines}"
+                ) from error
+        return self.programs[program.source]
+
+
+class _GpuTimer:
+    """The device's own time for its work, without what it waited."""
+
+    name: ClockName = "GPU timer"
+
+    def __init__(self, context: moderngl.Context) -> None:
+        self._query = context.query(time=True)
+
+    def ms(self, work: Callable[[], None]) -> float:
+        with self._query:
+            work()
+        return float(self._query.elapsed) / 1e6
+
+
+class _WallClock:
+    """From a device that has nothing to do, to one that has done the work."""
+
+    name: ClockName = "wall clock"
+
+    def __init__(self, context: moderngl.Context) -> None:
+        self._finish = context.finish
+
+    def ms(self, work: Callable[[], None]) -> float:
+        self._finish()
+        start = time.perf_counter()
+        work()
+        self._finish()
+        return (time.perf_counter() - start) * 1000
+
+
+_devices: dict[int, Device] = {}
+_opening = threading.Lock()
+
+
+def shared_device(index: int | None = None) -> Device:
+    """The process's device of this number, opened when it is first asked for.
+
+    Raises:
+        OpenGLUnavailable: there is no OpenGL here, or not on this device.
+        DeviceError: there is no such device.
+    """
+    index = _number(index)
+    if index not in _devices:
+        with _opening:  # two threads' first Sessions share one, too
+            if index not in _devices:
+                _devices[index] = Device(index)
+    return _devices[index]
+
+
+def _number(index: int | None) -> int:
+    """Which of EGL's devices is meant; glcontext itself takes any number, and reads beyond them."""
+    if index is None:
+        own = os.environ.get(INDEX, "")
+        index = int(own) if own.isdecimal() else 0
+        if index == 0:
+            return 0
+    if not isinstance(index, int) or isinstance(index, bool):
+        raise InputError(f"device={index!r}: a device's number is needed, as in device=0")
+    count = device_count()
+    if index < 0 or (count and index >= count):
+        has = {None: "cannot say how many it has", 1: "has 1 here, device 0"}
+        words = has.get(count, f"has {count} here, from 0 on")
+        raise DeviceError(f"there is no OpenGL device {index}: EGL {words}")
+    return index
+
+
+def device_count() -> int | None:
+    """How many devices EGL has; None where it is not there, or cannot say."""
+    name = find_library("EGL")
+    if name is None:
+        return None
+    try:
+        egl = ctypes.CDLL(name)
+    except OSError:
+        return None
+    egl.eglGetProcAddress.restype = ctypes.c_void_p
+    egl.eglGetProcAddress.argtypes = [ctypes.c_char_p]
+    address = egl.eglGetProcAddress(b"eglQueryDevicesEXT")
+    if not address:
+        return None
+    signed = ctypes.c_int
+    query = ctypes.CFUNCTYPE(ctypes.c_uint, signed, ctypes.c_void_p, ctypes.POINTER(signed))
+    count = signed()
+    return count.value if query(address)(0, None, ctypes.byref(count)) else None
+
+
+@contextmanager
+def _chosen(index: int) -> Iterator[None]:
+    """Keeps the environment's number from being taken in the place of the one asked for."""
+    own = os.environ.get(INDEX)
+    if own is None or own == str(index):
+        yield
+        return
+    del os.environ[INDEX]
+    try:
+        yield
+    finally:
+        os.environ[INDEX] = own

@@ -1,0 +1,138 @@
+"""How long each layer of a Plan takes on a device: its passes again and again, by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Literal, Protocol
+
+from nbglcnn.plan.schema import Header, Pass
+from nbglcnn.tables import Style, table
+
+# A layer is repeated until it takes so long, for a clock's own cost to be small; but no more often.
+ENOUGH_MS = 3.0
+MOST_REPEATS = 64
+TRIES = 3  # of which the shortest counts: whatever else the machine does makes times longer only
+ROUNDS = 3  # layers that add up to more than a run were disturbed, and are measured again
+REST = "(the rest)"  # passes that belong to no layer
+
+ClockName = Literal["GPU timer", "wall clock"]
+
+
+class Clock(Protocol):
+    """How long a device takes."""
+
+    name: ClockName
+
+    def ms(self, work: Callable[[], None]) -> float:
+        """Milliseconds until the device has done `work`."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerTime:
+    """A layer's milliseconds for the whole batch, and its share of all layers' together.
+
+    One without `passes` is computed inside another layer's, or is another name for its input.
+    """
+
+    layer: str
+    type: str
+    ms: float
+    share: float
+    passes: int
+
+    def cells(self) -> tuple[str, ...]:
+        """The row of the table."""
+        if not self.passes:
+            return self.layer, self.type, "", ""
+        return self.layer, self.type, f"{self.ms:.3f}", f"{100 * self.share:.1f} %"
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The times of all layers, printed as a table.
+
+    `ms` is what a whole run takes; the layers' own times need not add up to that, for a device
+    begins a pass before the one in front of it has ended.
+    """
+
+    rows: tuple[LayerTime, ...]
+    ms: float
+    clock: ClockName
+    renderer: str
+
+    @property
+    def slowest(self) -> LayerTime | None:
+        """The layer that takes longest."""
+        return max(self.rows, key=lambda row: row.ms, default=None)
+
+    @property
+    def summary(self) -> str:
+        """One sentence."""
+        first = self.slowest
+        most = f"; {first.layer} takes most, {100 * first.share:.0f} %" if first else ""
+        return f"{self.ms:.3f} ms a run on {self.renderer}, by {_ARTICLES[self.clock]}{most}"
+
+    def _table(self, style: Style) -> str:
+        cells = [row.cells() for row in self.rows]
+        return table(("layer", "type", "ms", "share"), cells, style, numbers=(2, 3))
+
+    def __str__(self) -> str:
+        return "\n".join(filter(None, (self._table("text") if self.rows else "", self.summary)))
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return f"{self._table('html')}<p>{escape(self.summary)}</p>"
+
+
+_ARTICLES: dict[ClockName, str] = {
+    "GPU timer": "the GPU's own timer",
+    "wall clock": "the wall clock (no GPU timer that could be trusted)",
+}
+
+
+def profiled(header: Header, draw: Callable[[Pass], None], clock: Clock, renderer: str) -> Profile:
+    """Time all passes together, and those of each layer.
+
+    Textures that several layers share hold old values afterwards.
+    """
+    of: dict[int, list[Pass]] = {}
+    for step in header.passes:
+        of.setdefault(step.layer, []).append(step)
+    names = [*((k, layer.name, layer.type) for k, layer in enumerate(header.layers))]
+    names += [(-1, REST, "")] * (-1 in of)
+    found = [(name, kind, of.get(k, [])) for k, name, kind in names]
+    parts = [list(header.passes), *(passes for _, _, passes in found)]
+    best = [_timed(passes, draw, clock) for passes in parts]
+    for _ in range(ROUNDS - 1):
+        if sum(best[1:]) <= best[0]:
+            break
+        best = [min(ms, _timed(p, draw, clock)) for p, ms in zip(parts, best, strict=True)]
+    total, *times = best
+    whole = sum(times) or 1.0
+    rows = tuple(
+        LayerTime(name, kind, ms, ms / whole, len(passes))
+        for (name, kind, passes), ms in zip(found, times, strict=True)
+    )
+    return Profile(rows, total, clock.name, renderer)
+
+
+def _timed(passes: Sequence[Pass], draw: Callable[[Pass], None], clock: Clock) -> float:
+    """The milliseconds of passes, the shortest of TRIES; a first time builds what they need."""
+    if not passes:
+        return 0.0
+
+    def again(repeats: int) -> float:
+        def work() -> None:
+            for _ in range(repeats):
+                for step in passes:
+                    draw(step)
+
+        return clock.ms(work) / repeats
+
+    again(1)
+    once = again(1)
+    repeats = 1 if once >= ENOUGH_MS else min(MOST_REPEATS, int(ENOUGH_MS / max(once, 1e-3)) + 1)
+    return min(again(repeats) for _ in range(TRIES))

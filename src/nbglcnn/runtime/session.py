@@ -1,0 +1,545 @@
+"""Session: runs a Plan on the machine's own OpenGL (EGL, no window)."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from nbglcnn.errors import DeviceError, InputError, ModelError, SessionClosed, unknown
+from nbglcnn.features.edits.editable import Editable
+from nbglcnn.features.edits.records import Edit
+from nbglcnn.features.edits.skipped_passes import not_run, skipped
+from nbglcnn.features.edits.stacks import stacks_of
+from nbglcnn.features.edits.store import EditState
+from nbglcnn.features.edits.transforms import GLSL
+from nbglcnn.inputs.arguments import by_names, labels_advice
+from nbglcnn.inputs.nested import by_path
+from nbglcnn.pictures import maps
+from nbglcnn.plan import schema as p
+from nbglcnn.plan.sections import needed, written_in
+from nbglcnn.runtime import batching
+from nbglcnn.runtime.device import GL_FRAMEBUFFER, shared_device
+from nbglcnn.runtime.edits import SessionEdits
+from nbglcnn.runtime.inputs import stored as stored
+from nbglcnn.runtime.inputs import taken
+from nbglcnn.runtime.profiling import Profile, profiled
+
+if TYPE_CHECKING:
+    import moderngl
+    from PIL import Image
+
+    from nbglcnn.pictures.colors import Colormap, Theme
+    from nbglcnn.pictures.maps import ColorRange
+
+Array = npt.NDArray[Any]
+Result = TypeVar("Result")
+
+STORED = {"rgba32f": "f4", "rgba16f": "f2"}
+
+
+class Session(Editable):
+    """Runs a Plan on local OpenGL.
+
+    `device` is the number of one of the devices that EGL has, where there are several; by default
+    it is that of the environment's GLCONTEXT_DEVICE_INDEX, or 0. All Sessions of a device take
+    turns there.
+
+    Several threads may use one: each `run`, `read` or `write` is done as a whole before
+    another thread's begins. What takes several calls (`write`, `draw`, `read`) is not; there, give
+    each thread a Session.
+
+    Raises OpenGLUnavailable when there is none, DeviceError when there is no device of this number
+    or it cannot run this Plan, ModelError for what is no Plan.
+    """
+
+    def __init__(self, plan: p.Plan, *, device: int | None = None) -> None:
+        if not isinstance(plan, p.Plan):
+            raise ModelError(
+                f"a Session runs a Plan; {type(plan).__name__} was given. Give a Plan: "
+                "nbglcnn.compile(model, x), or nbglcnn.Plan.load(path) of a saved one"
+            )
+        self.plan = plan
+        self._device = shared_device(device)
+        # Held around several calls of the device's thread, which never takes it itself.
+        self._lock = threading.RLock()
+        self._closed = False
+        self._inputs: dict[str, Array] = {}
+        self._written_in = written_in(plan.header)
+        self._ran: set[int] = set()  # sections, since the last commit
+        self._patched: set[int] = set()  # weight textures that hold more than the Plan says
+        self._new_edits: tuple[tuple[Edit, ...], Mapping[str, Array]] | None = None
+        self._begin_edits(lambda: self.plan, self._take_edits, partial(self.read, unbent=True))
+        self._device.call(self._create)
+
+    @property
+    def renderer(self) -> str:
+        """The name of the OpenGL device."""
+        return self._device.renderer
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else f"on {self.renderer}"
+        return f"Session of {self.plan.header.name!r} ({self.plan.memory}), {state}"
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError(
+            "a Session cannot be pickled or copied: it holds textures of this process's OpenGL. "
+            "Pickle its Plan, session.plan, and make another Session of it: Session(plan)"
+        )
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keeps other threads out until the end of a `with`; SessionClosed where it isn't open."""
+        if not self._closed:
+            self._device.present()  # a lock that was held when its process forked stays held
+        with self._lock:
+            self.check_open()
+            yield
+
+    def check_open(self) -> None:
+        """Raise SessionClosed where it is not open any more."""
+        if self._closed:
+            raise SessionClosed(
+                f"this Session of {self.plan.header.name!r} was closed, by close() or at the end "
+                "of its `with`; make another one: Session(session.plan)"
+            )
+
+    def _call(self, work: Callable[[], Result]) -> Result:
+        with self._alone():
+            return self._device.call(work)
+
+    def _create(self) -> None:
+        context, header = self._device.context, self.plan.header
+        largest = max(max(t.width, t.height) for t in header.textures)
+        if largest > self._device.max_texture_size:
+            raise DeviceError(
+                f"{self.renderer} has at most {self._device.max_texture_size} texels a side; "
+                f"this Plan needs {largest}. Compile it with target=Target(max_texture_size=…)"
+            )
+        self._textures: list[moderngl.TextureArray] = []
+        self._framebuffers: dict[int, int] = {}
+        for texture in header.textures:
+            size = (texture.width, texture.height, texture.layers)
+            made = context.texture_array(size, 4, dtype=STORED[texture.format])
+            made.filter = (context.NEAREST, context.NEAREST)
+            made.repeat_x = made.repeat_y = False
+            self._textures.append(made)
+        for weight in header.weights:
+            self._upload(weight.texture, self.plan.blobs[weight.hash])
+        self._uniforms = context.buffer(self.plan.uniforms or bytes(p.UNIFORM_BYTES))
+        self._vertices: list[moderngl.VertexArray] = []
+        for record in header.programs:
+            program = self._device.program(record)
+            for unit, name in enumerate(record.samplers):
+                # A sampler that a variant of the kernel doesn't read is dropped by the driver.
+                if name in program:
+                    program[name] = unit
+            if "Pass" in program:
+                program["Pass"].binding = 0  # type: ignore[union-attr]
+            self._vertices.append(context.vertex_array(program, []))
+        self._on_device = SessionEdits(self._device, header, self._textures)
+
+    def _upload(self, number: int, data: p.Float32) -> None:
+        stored = STORED[self.plan.header.textures[number].format]
+        with np.errstate(over="ignore"):  # what half cannot hold becomes infinite
+            self._textures[number].write(np.ascontiguousarray(data, stored))
+
+    def _draw(self, step: p.Pass) -> None:
+        self._aim(step.output, step.viewport)
+        for unit, texture in enumerate(self._on_device.inputs(step)):
+            self._textures[texture].use(unit)
+        self._uniforms.bind_to_uniform_block(0, offset=step.uniforms, size=p.UNIFORM_BYTES)
+        self._vertices[step.program].render(vertices=3)
+
+    def _aim(self, output: int, viewport: tuple[int, int]) -> None:
+        if output not in self._framebuffers:
+            self._framebuffers[output] = self._device.framebuffer(self._textures[output])
+        self._device.bind(GL_FRAMEBUFFER, self._framebuffers[output])
+        self._device.viewport(0, 0, *viewport)
+
+    def _edit(self, after: int) -> None:
+        """Draw the edits of the values that a pass has made; of -1 those of inputs."""
+        for step in self._on_device.steps(after):
+            self._aim(step.output, step.viewport)
+            for unit, texture in enumerate(step.inputs):
+                self._textures[texture].use(unit)
+            for unit, own in enumerate(step.tables):
+                own.use(len(step.inputs) + unit)
+            buffer = self._on_device.uniforms
+            buffer.bind_to_uniform_block(0, offset=step.uniforms, size=p.UNIFORM_BYTES)
+            step.program.render(vertices=3)
+
+    def write(self, key: str, array: Any) -> None:
+        """Set an input: what `compile` takes for it, of the shape that the Plan was made for."""
+        with self._alone():
+            self._set(taken(self.plan.header, {key: array}))
+
+    def _set(self, arrays: Sequence[tuple[p.Input, Array]]) -> None:
+        for record, data in arrays:
+            self._inputs[record.key] = data
+            self._call(partial(self._write, record, data))
+
+    def _write(self, record: p.Input, data: Array) -> None:
+        staging = self.plan.header.textures[record.staging]
+        flat = np.zeros(staging.width * staging.height * 4, np.float32)
+        flat[: data.size] = data.reshape(-1)
+        self._upload(record.staging, flat)
+        self._draw(record.step)
+
+    def _sections(self, name: str | None) -> list[int]:
+        """The numbers of the sections that run for one: itself and what it follows from."""
+        header = self.plan.header
+        names = [section.name for section in header.sections]
+        if name is None:
+            return [k for k, section in enumerate(header.sections) if not section.on_demand]
+        if name not in names:
+            known = ", ".join(map(repr, names))
+            raise InputError(f"no section {name!r}; this Plan's sections: {known}")
+        return needed(header, names.index(name))
+
+    def _read_by(self, numbers: Sequence[int]) -> list[str]:
+        """The inputs that these sections read, other sections' values aside."""
+        header = self.plan.header
+        chosen = [header.sections[number] for number in numbers]
+        passes = [k for one in chosen for k in range(one.first, one.first + one.count)]
+        read = {texture for k in passes for texture in header.passes[k].inputs}
+        return [record.key for record in header.inputs if record.step.output in read]
+
+    def _run(self, sections: Sequence[int]) -> None:
+        if self._new_edits is not None:
+            self._on_device.set(*self._new_edits)
+            self._new_edits = None
+        self._edit(-1)
+        for number in sections:
+            section = self.plan.header.sections[number]
+            for k in range(section.first, section.first + section.count):
+                if k not in self._on_device.skipped.passes:
+                    self._draw(self.plan.header.passes[k])
+                self._edit(k)
+        self._ran.update(sections)
+
+    def profile(self) -> Profile:
+        """How long each layer takes for the inputs written last, each measured by itself.
+
+        By the GPU's own timer where there is one that can be trusted, else by the wall clock, which
+        waits until the device has finished: `profile.clock` says which. It is no step of a state;
+        all values are those of a run afterwards.
+
+        Raises:
+            InputError: an input hasn't been written yet.
+        """
+        header = self.plan.header
+
+        def work() -> Profile:
+            found = profiled(header, self._draw, self._device.clock(), self.renderer)
+            for step in header.passes:
+                self._draw(step)
+            return found
+
+        with self._alone():
+            known = self._inputs.keys() | self.plan.noise
+            if missing := [one.key for one in header.inputs if one.key not in known]:
+                raise InputError(
+                    f"profile: the input {missing[0]!r} has not been written yet: call run first"
+                )
+            return self._device.call(work)
+
+    def commit(self) -> None:
+        """Make what the last runs computed the state that the next run begins with.
+
+        Each carry whose section has run since the last commit copies its source to its target; a
+        Plan without carries has no state. Without a commit a section may run any number of times
+        and gives the same values. The state begins with the Plan's own contents, and with new ones
+        after `replace_weights` has changed them.
+        """
+
+        def copy() -> None:
+            for carry in self.plan.header.carries:
+                if self._written_in[carry.source] & self._ran:
+                    self._device.copy(self._textures[carry.source], self._textures[carry.target])
+            self._ran.clear()
+
+        self._call(copy)
+
+    def read(self, key: str, *, unbent: bool = False) -> Array:
+        """The value called `key`, an activation or a parameter, as it is after the last run.
+
+        With `unbent` before the edits of that very layer; those before it have acted.
+        """
+        self.check_open()
+        return self._call(partial(self._read, self._value(key), unbent=unbent))
+
+    def _value(self, key: str) -> p.Value:
+        values = (*self.plan.header.values, *self.plan.header.parameters)
+        for number, value in enumerate(values):
+            if value.key == key:
+                if number in self._on_device.skipped.values:
+                    raise KeyError(not_run(key))
+                return value
+        raise KeyError(
+            unknown(key, [value.key for value in values], shared=self.plan.header.shared)
+        )
+
+    def _read(self, value: p.Value, *, unbent: bool = False) -> Array:
+        width, height = value.read.step.viewport
+        data = np.zeros(width * height * 4, np.float32)
+        if value.read.count:
+            self._draw(self._reading(value, unbent=unbent))
+            framebuffer = self._device.context.detect_framebuffer(
+                self._framebuffers[value.read.step.output]
+            )
+            framebuffer.read_into(data, viewport=(0, 0, width, height), components=4, dtype="f4")
+        result = data[: value.read.count].reshape(value.shape)
+        return result if value.dtype == "float32" else result.astype(value.dtype)
+
+    def _reading(self, value: p.Value, *, unbent: bool) -> p.Pass:
+        """How a value is read: where it has been edited, from another texture."""
+        step = value.read.step
+        if value.kind == "parameter" or not self._on_device.bent:
+            return step
+        number = self.plan.header.values.index(value)
+        found = self._on_device.texture(number, unbent=unbent)
+        inputs = tuple(found if texture == value.texture else texture for texture in step.inputs)
+        return msgspec.structs.replace(step, inputs=inputs)
+
+    def picture(
+        self,
+        key: str,
+        channels: int | Sequence[int] | None = None,
+        *,
+        example: int = 0,
+        colormap: Colormap = "signed",
+        color_range: ColorRange | None = None,
+        symmetric: bool = False,
+        columns: int | None = None,
+        scale: int = 1,
+        theme: Theme = "light",
+    ) -> Image.Image:
+        """A value's feature maps after the last run, in the colours of the page: an RGB image.
+
+        Args:
+            key: the name of a value, as for `read`.
+            channels: which, in this order; by default all. (Three-channel inputs and outputs are
+                one picture in colour unless channels are given, and scores of classes the class.)
+            example: of the batch, from 0.
+            colormap: "signed", "viridis", "cividis", "magma" or "grey". Inputs and outputs of one
+                or three channels have their own colours.
+            color_range: whose least and greatest value the colours are for: the "layer"'s, each
+                "channel" its own, or (low, high). By default the layer's; black and white of
+                inputs and outputs that are pictures are 0 and 1 then, or what the last layer or
+                `preprocess` makes them (see docs/views.md).
+            symmetric: whether sequential colour maps go from -max to max, as the signed one does.
+            columns: maps beside each other; by default as many as make a square.
+            scale: pixels along a side of a value.
+            theme: "light" or "dark", in which zero has another colour.
+
+        Maps stand a pixel apart. 1-D signals are curves, vectors bars, a scalar is its number.
+        NaN is hatched magenta, infinities are solid magenta. Where a number of an input or output
+        in its own colours lies beyond the range there are dots, black for what is above and white
+        for what is below; `info["above"]` and `info["below"]` of the image count them.
+
+        Raises:
+            KeyError: there is no such value.
+            InputError: an argument has no meaning here, or the picture would be too large.
+        """
+        array = self.read(key)
+        return maps.picture(
+            self._value(key),
+            array,
+            channels=channels,
+            example=example,
+            colormap=colormap,
+            color_range=color_range,
+            symmetric=symmetric,
+            columns=columns,
+            scale=scale,
+            theme=theme,
+        )
+
+    def run(
+        self,
+        *x: Any,
+        section: str | None = None,
+        read: str | Sequence[str] | None = None,
+        **named: Any,
+    ) -> dict[str, Array]:
+        """Run on an input and give every value, in the Plan's order.
+
+        `x` is what `compile` takes: an array, tensor, picture or list of these, and for several
+        inputs a tuple or a dict by their names. They may be given one by one, too:
+        `session.run(a, b)`, `session.run(image=a, mask=b)`. Constants that `compile` got between
+        them are the same or left out. An input that is left out is the one that was written last;
+        noise that was never written is the Plan's own.
+
+        `section` runs one of the Plan's sections alone, with those that it follows from, and gives
+        what these compute. `read` are the keys of the values that it gives, by default all: to read
+        a value takes as long as a layer or two. (An input that is called "section" or "read" is
+        given in a dict.)
+
+        `x` may have any number of examples: they run in pieces of as many as the Plan was compiled
+        for, each piece by itself, and the values are put together. What takes longer than a few
+        seconds has a progress bar.
+
+        Raises:
+            InputError: `x` doesn't fit, or there is no such section, or a value cannot be put
+                together from pieces; nothing has been written then.
+            KeyError: `read` names a value that isn't computed; nothing has been written then.
+        """
+        header = self.plan.header
+        names = [record.key for record in header.inputs]
+        keys = [record.key for record in header.inputs if not record.training]
+        items: Any = x
+        if len(x) == 1 and isinstance(x[0], Mapping):
+            items, named = (), {**x[0], **named}
+        elif len(x) == 1 and isinstance(x[0], tuple):
+            items = x[0]
+        items = by_path(items, keys, header.arguments, header.constants)
+        if len(items) > len(keys):
+            advice = labels_advice(items)
+            raise InputError(
+                f"{len(items)} inputs given; this Plan has {len(keys)}: {', '.join(keys)}"
+                + (f". {advice}" if advice else "")
+            )
+        given = dict(items if isinstance(items, Mapping) else zip(keys, items, strict=False))
+        given |= by_names(by_path(named, names, header.arguments, header.constants), names)
+        with self._alone():
+            sections = self._sections(section)
+            arrays = taken(self.plan.header, given, any_batch=True)
+            known = given.keys() | self._inputs.keys() | self.plan.noise
+            for key in keys if section is None else self._read_by(sections):
+                if key not in known:
+                    raise InputError(
+                        f"the input {key!r} is missing; this Plan has {len(keys)}: "
+                        f"{', '.join(keys)}. Give a tuple with an array for each, or a dict by "
+                        "their names"
+                    )
+            edits = self._new_edits[0] if self._new_edits is not None else None
+            spared = (
+                skipped(self.plan.header, edits) if edits is not None else self._on_device.skipped
+            ).values
+            values = [
+                value
+                for number, value in enumerate(self.plan.header.values)
+                if self._written_in.get(value.texture, {*sections}) & {*sections}
+                if number not in spared
+            ]
+            if read is not None:
+                values = self._asked(values, (read,) if isinstance(read, str) else read)
+            count = batching.examples(self.plan.header, arrays)
+
+            def run(piece: batching.Taken) -> dict[str, Array]:
+                self._set(piece)
+                self._call(partial(self._run, sections))
+                return {value.key: self.read(value.key) for value in values}
+
+            if count is None:
+                return run(arrays)
+            return batching.joined(values, arrays, self.plan.header.batch, count, run)
+
+    def _asked(self, computed: Sequence[p.Value], keys: Sequence[str]) -> list[p.Value]:
+        """Those of the computed values that are asked for, in their order."""
+        names = [value.key for value in computed]
+        for key in keys:
+            if key not in names:
+                self._value(key)  # says so of an unknown one, and of one that an edit leaves out
+                raise KeyError(
+                    f"read: {key!r} is not computed by this run, which gives "
+                    f"{', '.join(map(repr, names))}"
+                )
+        return [value for value in computed if value.key in keys]
+
+    def replace_weights(self, plan: p.Plan) -> None:
+        """Upload the weights of a Plan made by `lower.repack` that differ from this session's."""
+        self.check_open()
+        if plan.hash != self.plan.hash:
+            raise InputError(
+                "replace_weights: the Plan differs in more than its weights. Give one that was "
+                "compiled from the same network with the same arguments"
+            )
+
+        def upload() -> None:
+            for old, new in zip(self.plan.header.weights, plan.header.weights, strict=True):
+                if old.hash != new.hash or new.texture in self._patched:
+                    self._upload(new.texture, plan.blobs[new.hash])
+
+        with self._alone():
+            self._call(upload)
+            self._ran.clear()  # what was computed with the old ones is nobody's state
+            self.plan = plan
+            self._patched.clear()
+
+    def patch(self, patches: Sequence[p.Patch]) -> None:
+        """Upload other numbers into rectangles of weight textures; the Plan stays as it is."""
+
+        def upload() -> None:
+            for patch in patches:
+                x, y, width, height = patch.rectangle
+                stored = STORED[self.plan.header.textures[patch.texture].format]
+                with np.errstate(over="ignore"):
+                    data = np.ascontiguousarray(patch.data, stored)
+                self._textures[patch.texture].write(
+                    data, viewport=(x, y, patch.layer, width, height, 1)
+                )
+
+        with self._alone():
+            self._call(upload)
+            self._ran.clear()
+            self._patched.update(patch.texture for patch in patches)
+
+    # Edits
+
+    def _check_open(self) -> None:
+        self.check_open()
+
+    def _take_edits(self, state: EditState) -> None:
+        self.set_edits(state.edits, self._store.arrays)
+
+    def set_edits(self, edits: Sequence[Edit], arrays: Mapping[str, Array]) -> None:
+        """Make these the edits of the next run; InputError for a text that doesn't compile."""
+
+        def compile_texts() -> None:
+            for stack in stacks_of(self.plan.header, edits):
+                for edit in stack.edits:
+                    self._on_device.compiled(stack.value, edit)
+
+        with self._alone():
+            if any(edit.transform == GLSL for edit in edits):
+                self._call(compile_texts)
+            self._new_edits = tuple(edits), dict(arrays)
+
+    def close(self) -> None:
+        """Free everything on the device; a second call does nothing."""
+        # When Python ends, the device's thread has ended before objects are deleted.
+        if self._closed or sys.is_finalizing():
+            return
+        if not self._device.here:  # what it holds is the parent's, and the lock may be
+            self._closed = True
+            return
+        with self._lock:  # another thread's run comes to its end first
+            if not self._closed:
+                self._closed = True
+                self._device.call(self._release)
+
+    def _release(self) -> None:
+        self._on_device.release()
+        for vertices in self._vertices:
+            vertices.release()
+        for texture in self._textures:
+            texture.release()
+        self._uniforms.release()
+        for number in self._framebuffers.values():
+            self._device.delete_framebuffer(number)
+
+    def __enter__(self) -> Session:
+        self.check_open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

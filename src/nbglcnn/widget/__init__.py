@@ -1,0 +1,21 @@
+"""The widget: what the user sees and asks. The only folder that imports anywidget."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nbglcnn.widget.viewer import Viewer as Viewer
+
+__all__ = ["Viewer"]
+
+
+def __getattr__(name: str) -> Any:
+    # The messages' types are generated before the bundle is there that the Viewer wants.
+    if name != "Viewer":
+        raise AttributeError(f"module 'nbglcnn.widget' has no attribute {name!r}")
+    from nbglcnn.load.torch.ahead import import_ahead
+    from nbglcnn.widget.hosts.blocking import kernel
+    from nbglcnn.widget.viewer import Viewer
+
+    if kernel() is not None:
+        import_ahead()
+    return Viewer

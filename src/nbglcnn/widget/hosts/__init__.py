@@ -1,0 +1,1 @@
+"""What only one notebook host needs: private names of ipykernel and marimo."""

@@ -1,0 +1,187 @@
+"""What the Viewer's traits may hold: checks of what users and pages set, and what pages tell."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from traitlets import TraitError
+
+from nbglcnn.errors import nearest
+from nbglcnn.plan.schema import Plan, Value
+from nbglcnn.widget.connection import Page
+from nbglcnn.widget.protocol import MAX_COMPARED, VIEWS, Spot
+
+# What a page may set.
+OF_THE_PAGE = (
+    "example",
+    "selected",
+    "view",
+    "height",
+    "colormap",
+    "color_range",
+    "image_ranges",
+    "symmetric",
+    "presenting",
+)
+
+
+FIRST_VIEW: dict[str, Any] = {"name": "network", "layer": None, "channels": [], "pixel": None}
+
+
+def name_of_view(layer: object, pixel: object) -> str:
+    """What is shown of a layer, or of one of its pixels, where nobody says."""
+    return "network" if layer is None else "maps" if pixel is None else "explain"
+
+
+def checked_index(index: int, batch: int) -> int:
+    """The number of an example in a batch of so many."""
+    if index >= batch:
+        raise TraitError(f"example {index}: the batch has {batch} examples, from 0")
+    return index
+
+
+def checked_selection(
+    value: dict[str, Any] | None, values: Sequence[Value]
+) -> dict[str, Any] | None:
+    """A layer of the network, and a channel or None."""
+    if value is None:
+        return None
+    layer, channel = value.get("layer"), value.get("channel")
+    found = next((v for v in values if v.key == layer), None)
+    if set(value) - {"layer", "channel"} or found is None:
+        raise TraitError(f"selected needs a layer of this network, not {layer!r}")
+    count = found.nchw[1]
+    if channel is not None and (not isinstance(channel, int) or not 0 <= channel < count):
+        raise TraitError(f"selected: {layer} has channels 0 to {count - 1}, not {channel!r}")
+    return {"layer": layer, "channel": channel}
+
+
+def checked_image_ranges(ranges: Mapping[str, Any], values: Sequence[Value]) -> dict[str, Any]:
+    """What black and white of pictures are, by key: "layer", or the two numbers."""
+    found: dict[str, Any] = {}
+    known = {value.key for value in values}
+    for key, given in ranges.items():
+        if key not in known:
+            raise TraitError(f"image_ranges: there is no value {key!r}{nearest(key, known)}")
+        if given == "layer":
+            found[key] = given
+            continue
+        try:
+            low, high = (float(end) for end in given)
+        except (TypeError, ValueError):
+            low = high = 0.0
+        if not (low < high and math.isfinite(high - low)):
+            raise TraitError(
+                f"image_ranges[{key!r}] is {given!r}: give what black and white are as (low, "
+                'high), or "layer" for the least and greatest number of each picture'
+            )
+        found[key] = [low, high]
+    return found
+
+
+def checked_view(
+    view: dict[str, Any], plan: Plan, *, trains: bool = False, teaches: bool = False
+) -> dict[str, Any]:
+    """What `Viewer.view` may hold, with all of its keys; of a channel or pixel, one there is.
+
+    `trains`: the network was trained; pages that did so have a view of that; `teaches`: a head is
+    taught behind it.
+    """
+    name, layer = view.get("name"), view.get("layer")
+    channels, pixel = view.get("channels") or (), view.get("pixel")
+    there = {"compare": bool(plan.header.comparison.pairs), "train": trains, "teach": teaches}
+    known = [one for one in VIEWS if there.get(one, True)]
+    if name == "train" and not trains:
+        raise TraitError(
+            "there is no view 'train' before viewer.train(…) has begun a training, or "
+            "nbglcnn.mirror(viewer, model) follows one"
+        )
+    if name == "teach" and not teaches:
+        raise TraitError("there is no view 'teach' before viewer.teach(…) has begun a teaching")
+    if name not in known:
+        raise TraitError(f"there is no view {name!r}; there are {', '.join(known)}")
+    whole = {"name": name, "layer": layer, "channels": list(channels), "pixel": pixel}
+    if set(view) - set(whole):
+        raise TraitError(f"a view is {', '.join(whole)}, not {', '.join(map(str, view))}")
+    if layer is None:
+        if channels or pixel is not None:
+            raise TraitError("channels and a pixel are those of a layer; name it")
+        return whole
+    value = next((value for value in plan.values if value.key == layer), None)
+    if value is None:
+        raise TraitError(f"there is no layer {layer!r} whose values are kept")
+    _, count, height, width = value.nchw
+    wrong = [c for c in channels if not isinstance(c, int) or not 0 <= c < count]
+    if wrong:
+        raise TraitError(f"{layer} has channels 0 to {count - 1}, not {wrong[0]!r}")
+    if len(channels) > MAX_COMPARED:
+        raise TraitError(
+            f"at most {MAX_COMPARED} channels fit beside each other, not {len(channels)}; all of a "
+            "layer's are in the grid"
+        )
+    if pixel is not None:
+        y, x = pixel
+        if not (0 <= y < height and 0 <= x < width):
+            raise TraitError(f"a map of {layer} has {height}×{width} pixels (y, x), not {pixel}")
+        whole["pixel"] = [int(y), int(x)]
+    return whole
+
+
+def hovered(spot: Spot | None, values: Sequence[Value]) -> dict[str, Any] | None:
+    """`hover` for what a page says is under its pointer; None for what the network doesn't have."""
+    if spot is None:
+        return None
+    value = next((value for value in values if value.key == spot.layer), None)
+    if value is None:
+        return None
+    _, channels, height, width = value.nchw
+    if spot.y >= height or spot.x >= width or (spot.channel or 0) >= channels:
+        return None
+    numbers = [float(number) for number in spot.values]
+    return {
+        "layer": spot.layer,
+        "channel": spot.channel,
+        "y": spot.y,
+        "x": spot.x,
+        "value": numbers[0] if len(numbers) == 1 else numbers or None,
+    }
+
+
+def status_of(page: Page | None, plan: Plan, tested: str, at: str = "") -> dict[str, Any]:
+    """`status`: what the page heard last does; `tested` is what the parity check says of it.
+
+    `at` is when that was made.
+    """
+    ran = page.ran if page else None
+    stage = page.stage if page else None
+    return {
+        "page": "none" if page is None else "unusable" if page.problem else "connected",
+        "problem": page.problem or page.error if page else "",
+        "renderer": page.renderer if page else "",
+        "stage": stage.stage if stage else "",
+        "done": stage.done if stage else 0,
+        "total": stage.total if stage else 0,
+        "ms": ran.ms if ran else None,
+        "timing": ran.timing if ran else "",
+        "precision": plan.precision,
+        "parity": tested,
+        "parity_at": at if tested else "",
+        "gpu_bytes": plan.gpu_bytes,
+        "in_python": [layer.name for layer in plan.layers if layer.python],
+    }
+
+
+def as_json(hover: dict[str, Any] | None, _: object) -> dict[str, Any] | None:
+    """`hover` for the page: JSON has no NaN and no infinity."""
+    if hover is None:
+        return None
+    value = hover["value"]
+    if isinstance(value, list):
+        return {**hover, "value": [_number(one) for one in value]}
+    return {**hover, "value": _number(value)}
+
+
+def _number(value: float | None) -> float | str | None:
+    return value if value is None or math.isfinite(value) else str(value)
