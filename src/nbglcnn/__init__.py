@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from nbglcnn.features.mirror.host import mirror as mirror
     from nbglcnn.features.sources import Drawing as Drawing
     from nbglcnn.features.sources import Images as Images
-    from nbglcnn.features.sources import Latent as Latent
+    from nbglcnn.features.latent.latent import Latent as Latent
     from nbglcnn.features.sources import Noise as Noise
     from nbglcnn.features.sources import Video as Video
     from nbglcnn.features.sources import Webcam as Webcam
@@ -37,7 +37,7 @@ _HOME = {
     "AdamW": "features.training",
     "Drawing": "features.sources",
     "Images": "features.sources",
-    "Latent": "features.sources",
+    "Latent": "features.latent.latent",
     "Noise": "features.sources",
     "Plan": "plan.schema",
     "Preprocess": "inputs.preprocess",

@@ -676,9 +676,9 @@ def test_an_item_of_any_numbers_is_the_same_whether_its_block_is_made_or_not(kin
     array = np.random.default_rng(0).integers(0, 256, (5, 3, 4, 6), np.uint8)
     array[:, 1] //= 16  # channels of other ranges
     given = array if kind == np.uint8 else (array / 255).astype(kind)
-    expected = (array / np.float32(255)) if kind == np.uint8 else public_sources.astype(np.float32)
+    expected = (array / np.float32(255)) if kind == np.uint8 else given.astype(np.float32)
     record = an_input(2, 3, 4, 6)
-    for data in (public_sources, list(given)):
+    for data in (given, list(given)):
         blocks = Images(data).blobs(record)
         for index in (0, 4, 2):
             found = blocks.tensor(index)

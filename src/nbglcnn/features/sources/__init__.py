@@ -1,6 +1,5 @@
 """Where a Viewer's input comes from: a webcam, a film, pictures, a drawing or noise."""
 
-from nbglcnn.features.latent.latent import Latent as Latent
 from nbglcnn.features.sources.images import Images as Images
 from nbglcnn.features.sources.public_sources import Drawing as Drawing
 from nbglcnn.features.sources.public_sources import Noise as Noise

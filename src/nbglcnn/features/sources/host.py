@@ -17,8 +17,8 @@ import traitlets
 from nbglcnn.errors import InputError, NbglcnnError, users_line
 from nbglcnn.features.edits.store import Store
 from nbglcnn.features.latent import host as latent_host
-from nbglcnn.features.latent.latent import CodeBlobs, Codes
-from nbglcnn.features.sources import Drawing, Latent, Noise, Picture, Video, Webcam
+from nbglcnn.features.latent.latent import CodeBlobs, Codes, Latent
+from nbglcnn.features.sources import Drawing, Noise, Picture, Video, Webcam
 from nbglcnn.features.sources.input_feed import Fed, is_equal, same_source
 from nbglcnn.features.sources.public_sources import Blobs, InputSource, chosen_input, feeding
 from nbglcnn.features.sources.records import OF_ONE_PAGE, Kind, Source
