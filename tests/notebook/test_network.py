@@ -332,7 +332,8 @@ def test_an_edit_of_an_example_is_of_the_batch(network: Network) -> None:
 
 def test_a_view_has_channels_and_pixels_that_are_there(network: Network) -> None:
     def view(**more: Any) -> dict[str, Any]:
-        return checked_view({"name": "maps", "layer": "0", **more}, network.plan)
+        early = {"train": NO_TRAINING, "teach": NO_TEACHING}
+        return checked_view({"name": "maps", "layer": "0", **more}, network.plan, early)
 
     assert view(channels=(0, 2))["channels"] == [0, 2]
     assert len(view(channels=[0, 1, 2, 0])["channels"]) == MAX_COMPARED == 4
