@@ -14,6 +14,8 @@ from nbglcnn import InputError, Viewer, transforms
 from nbglcnn.features.edits.records import Edit
 from nbglcnn.features.edits.weights import WeightLog, checked
 from nbglcnn.features.teaching.feature_vectors import Features
+from nbglcnn.features.teaching.host import NO_TEACHING
+from nbglcnn.features.training.host import NO_TRAINING
 from nbglcnn.plan.schema import Patch
 from nbglcnn.widget import network as networks
 from nbglcnn.widget import parity, snapshot
