@@ -52,6 +52,9 @@ class Contribution(Protocol):
         """Bring pages up to date with what was set."""
 
 
+Extension = Callable[[Graph], Graph]  # adds nodes, inputs and keys of kind "training" to a Graph
+
+
 class WeightSource(Protocol):
     """Where weights come from that change by themselves, as those of a loop in Python."""
 
@@ -121,6 +124,8 @@ class Network:
         self._latent_arrays: Mapping[str, Array] = {}
         self._skipped: tuple[tuple[str, str], frozenset[str]] = ("", ""), frozenset()
         self.contribution: Contribution | None = None
+        self._extensions: dict[str, Extension] = {}
+        self._extended: tuple[Graph, Graph] | None = None  # of which Graph, and what it is then
         self.batch_counts: dict[str, int] = {}
         self.patches: list[Patch] = []
         self._patch_bytes = 0
@@ -174,7 +179,7 @@ class Network:
             if not changed:
                 return
             self.revision += 1
-            if lower.fits(self.plan, self._graph, changed):
+            if lower.fits(self.plan, self._whole(self._graph), changed):
                 self._unhashed |= changed
             else:
                 self._compile(self.plan.header.target)
@@ -249,11 +254,45 @@ class Network:
         self.contribution = contribution
         self.revision += 1
 
+    def extend(self, name: str, extension: Extension | None) -> None:
+        """Compile the network with what an extension adds to its Graph; None takes it away.
+
+        Several extensions act in the order in which they came. What they add is a part of the Plan
+        here and in pages; the network's own inputs, outputs and layers stay as they are.
+
+        Raises:
+            NbglcnnError: the extended network cannot be compiled; nothing is changed then.
+            InputError: the network trains in a page.
+        """
+        if self.contribution is not None:
+            raise InputError(f"{self.contribution.busy}; {self.contribution.how_to_end}")
+        before = self._extensions
+        others = {key: one for key, one in before.items() if key != name}
+        self._extensions = others if extension is None else {**others, name: extension}
+        self._extended = None
+        try:
+            self._compile(self.plan.header.target)
+        except NbglcnnError:
+            self._extensions, self._extended = before, None
+            raise
+        self.revision += 1
+
+    def _whole(self, graph: Graph) -> Graph:
+        """A Graph of the network with what extensions add to it."""
+        if not self._extensions:
+            return graph
+        if self._extended is None or self._extended[0] is not graph:
+            found = graph
+            for extension in self._extensions.values():
+                found = extension(found)
+            self._extended = graph, found
+        return self._extended[1]
+
     def take_graph(self, graph: Graph) -> None:
         """Take the same network with other weights, without patches for pages."""
         self.graph = graph
-        if lower.fits(self.plan, graph):
-            self.plan = lower.repack(self.plan, graph)
+        if lower.fits(self.plan, self._whole(graph)):
+            self.plan = lower.repack(self.plan, self._whole(graph))
             self._forget_patches()
         else:
             self._compile(self.plan.header.target)
@@ -374,15 +413,16 @@ class Network:
         if self.weight_source is not None:
             raise InputError(self.weight_source.why)
         sent = self._from_framework(graph, self.arrays)
-        old, self.graph = self.graph, graph
-        changed = changed_numbers(old, graph)
+        before = self._whole(self.graph)
+        self.graph, after = graph, self._whole(graph)
+        changed = changed_numbers(before, after)
         moved = [one.tobytes() for one in sent] != [one.tobytes() for one in self.sent]
         self.sent = sent
         self.revision += 1
-        if not lower.fits(self.plan, graph, changed.keys()):
+        if not lower.fits(self.plan, after, changed.keys()):
             self._compile(self.plan.header.target)
             return []
-        found = patches(self.plan, old, graph, changed)
+        found = patches(self.plan, before, after, changed)
         self._unhashed.update(changed)
         self._patch_bytes += sum(patch.data.nbytes for patch in found or ())
         if moved or found is None or self._patch_bytes > PATCH_BYTES:
@@ -400,7 +440,7 @@ class Network:
             graph = self.graph
             if not self._unhashed:
                 return False
-            self.plan = lower.repack(self.plan, graph, self._unhashed)
+            self.plan = lower.repack(self.plan, self._whole(graph), self._unhashed)
             self._forget_patches()
             return True
 
@@ -463,7 +503,7 @@ class Network:
 
     def _compile(self, target: Target | None) -> None:
         self.plan = lower.lower(
-            self.graph, observe=self.observe, target=target, precision=self._precision
+            self._whole(self.graph), observe=self.observe, target=target, precision=self._precision
         )
         self._forget_patches()
         self._file = memoryview(pack_file(self.plan, {}))
@@ -524,7 +564,7 @@ class Network:
         asked = precision or self._precision
         if self.plan.header.target == Target() and self.plan.precision == asked:
             return self.plan
-        return lower.lower(self.graph, observe=self.observe, precision=asked)
+        return lower.lower(self._whole(self.graph), observe=self.observe, precision=asked)
 
     @property
     def inputs(self) -> dict[str, Array]:
@@ -534,7 +574,8 @@ class Network:
 
     def uploads(self) -> list[Array]:
         """What a Plan's inputs hold, as float32: the network's own, and what Python computes."""
-        pairs = zip(self.plan.header.inputs, (*self.arrays, *self.sent), strict=True)
+        records = (*self.plan.inputs, *self.plan.in_python)
+        pairs = zip(records, (*self.arrays, *self.sent), strict=True)
         return [stored(record.key, array) for record, array in pairs]
 
     def values(self, keys: Iterable[str]) -> list[Value]:
