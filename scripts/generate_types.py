@@ -87,6 +87,8 @@ export interface Transform {
   readonly stages: number;
   /** Numbers of channels that a value may have; none for any. */
   readonly counts: readonly number[];
+  /** Elements that it reads for one: (base + slope · p) ** power, of parameter number p. */
+  readonly reads: Readonly<Record<"base" | "slope" | "parameter" | "power", number>>;
 }
 """
 
@@ -192,6 +194,7 @@ def edits() -> str:
             "parameters": [dataclasses.asdict(one) for one in kind.parameters],
             "stages": kind.stages,
             "counts": kind.counts,
+            "reads": _reads(kind),
         }
         for kind in transforms.KINDS.values()
     ]
@@ -213,10 +216,20 @@ def edits() -> str:
         f"export const MACROS = {json.dumps([slot.macro() for slot in shader.SLOTS])};\n"
         f"export const PLACES = {json.dumps({slot.name: slot.word for slot in shader.SLOTS})};\n"
         f"export const TABLE_WIDTH = {shader.TABLE_WIDTH};\n"
+        "/** What stands in bend.glsl in the place of a line that is one of these words. */\n"
+        "export const TEXTS: Readonly<Record<string, string>> = "
+        f"{json.dumps(shader.TEXTS, ensure_ascii=False)};\n"
         f"export const CUSTOM = {json.dumps(shader.CUSTOM)};\n",
         _table(schemas),
     ]
     return "\n".join(parts)
+
+
+def _reads(kind: transforms.Kind) -> dict[str, int]:
+    one = kind.reads
+    if one is None:
+        return {"base": 1, "slope": 0, "parameter": 0, "power": 1}
+    return {name: getattr(one, name) for name in ("base", "slope", "parameter", "power")}
 
 
 def source() -> str:

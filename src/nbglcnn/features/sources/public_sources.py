@@ -212,7 +212,6 @@ def noise(count: int, seed: int, mean: float, std: float) -> Array:
     in 32 bits without a sign, uₖ = ((sₖ >> 9) + 0.5) / 2²³. Their sum is exact, in whatever order.
     """
     normal = KINDS["noise"].formula
-    assert normal is not None
     return (mean + std * normal(np.zeros(count), 1.0, seed)).astype(np.float32)
 
 
