@@ -10,6 +10,7 @@ import numpy as np
 from nbglcnn.errors import DeviceError, InputError, OpenGLUnavailable
 from nbglcnn.features.latent.latent import (
     CodeBlobs,
+    Latent,
     checked_code,
     checked_layer,
     known_of,
@@ -17,9 +18,9 @@ from nbglcnn.features.latent.latent import (
     small_pictures,
     spread,
 )
-from nbglcnn.features.sources import Images, Latent
 from nbglcnn.features.sources.blocks import Blocks
-from nbglcnn.features.sources.public_sources import chosen_input
+from nbglcnn.features.sources.images import Images
+from nbglcnn.features.sources.input_source import chosen_input
 from nbglcnn.graph import Array
 from nbglcnn.inputs.arrays import plain_array
 from nbglcnn.lowering import lower
