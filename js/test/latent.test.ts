@@ -21,7 +21,9 @@ import {
   sliderRange,
 } from "../src/features/latent/views/plane.ts";
 import { sourceOf } from "../src/features/sources/page_sources.ts";
-import { pythonOf } from "../src/features/sources/views/words.ts";
+import "./text_imports.ts";
+
+const { pythonOf } = await import("../src/features/sources/views/words.ts");
 
 /** Four codes of three numbers, whose directions are the first two axes. */
 function packed(change: Record<string, unknown> = {}): Uint8Array<ArrayBuffer> {

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { mock, test } from "node:test";
 import type { Place } from "../src/features/sources/input_slot.ts";
-import type { Source } from "../src/features/sources/records.ts";
+import type { DrawingRecord, ImagesRecord, WebcamRecord } from "../src/features/sources/records.ts";
 import type { Feeder, Pen, SourceControls } from "../src/features/sources/state.ts";
 import type { Input } from "../src/plan/schema.ts";
 import "./text_imports.ts";
@@ -14,6 +14,7 @@ const { nextItem, numbersOf } = await import("../src/features/sources/images.ts"
 const { loop } = await import("../src/features/sources/loop.ts");
 const { sidesOf } = await import("../src/webgl/fit.ts");
 const { forAll } = await import("../src/features/sources/input_slot.ts");
+const { sourceOf } = await import("../src/features/sources/page_sources.ts");
 const { runSources } = await import("../src/features/sources/run.ts");
 const { likeliest } = await import("../src/features/sources/search.ts");
 const { placeOf } = await import("../src/features/sources/shuffle.ts");
@@ -32,23 +33,11 @@ const settled = async (): Promise<void> => {
   for (let k = 0; k < 10; k++) await Promise.resolve();
 };
 
-const source = (more: Partial<Source> = {}): Source =>
-  ({
-    kind: "images",
-    input: "x",
-    data: "set",
-    block: 2,
-    count: 7,
-    dtype: "uint8",
-    index: 0,
-    shuffled: false,
-    seed: 0,
-    code: [],
-    ...more,
-  }) as Source;
+const source = (more: Partial<ImagesRecord> = {}): ImagesRecord =>
+  sourceOf("images", "x", { data: "set", block: 2, count: 7, ...more });
 
 /** Blocks of items whose numbers are all their own number; `bytes` gives each block's. */
-function set(of: Source, numbers: number, bytes?: (k: number) => Uint8Array<ArrayBuffer>) {
+function set(of: ImagesRecord, numbers: number, bytes?: (k: number) => Uint8Array<ArrayBuffer>) {
   const asked: string[] = [];
   const dropped: string[] = [];
   let news = 0;
@@ -182,8 +171,11 @@ test("of equal scores the first is the likeliest, and none where one is no numbe
 
 test("a code that moves is sent ten times a second, and always the last", () => {
   const state = createState();
-  state.source.value = source({ kind: "latent", code: [0] });
-  const code = () => state.source.peek()?.code;
+  state.source.value = sourceOf("latent", "x", { code: [0] });
+  const code = () => {
+    const now = state.source.peek();
+    return now?.kind === "latent" ? now.code : now?.kind;
+  };
   moveTo(state, [1]);
   moveTo(state, [2]);
   assert.deepEqual([state.code.peek(), code()], [[2], [0]]);
@@ -195,9 +187,9 @@ test("a code that moves is sent ten times a second, and always the last", () => 
   wait(100);
   assert.deepEqual(code(), [3]);
   moveTo(state, [4]);
-  state.source.value = source({ kind: "noise" });
+  state.source.value = sourceOf("noise", "x");
   wait(100);
-  assert.deepEqual(code(), [], "another source has come");
+  assert.equal(code(), "noise", "another source has come");
 });
 
 test("Python hears of pictures ten times a second, and that the last one is the last", () => {
@@ -339,9 +331,9 @@ test("points that are drawn during a run are fed after it", async () => {
   const fed: number[] = [];
   const runs: (() => void)[] = [];
   let pen: Pen | null | undefined;
-  drawing({
+  drawing.open({
     input: IMAGE,
-    source: source({ kind: "drawing", owner: "page" }),
+    source: sourceOf("drawing", "x", { owner: "page" }),
     feeder: { page: "page" },
     feed({ data }: { data: Float32Array }) {
       fed.push(Math.round(255 * (data[0] ?? 0)));
@@ -350,7 +342,7 @@ test("points that are drawn during a run are fed after it", async () => {
     offer: (controls: Partial<SourceControls>) => {
       pen = controls.pen;
     },
-  } as unknown as Place);
+  } as unknown as Place<DrawingRecord>);
   pen?.begin(0, 0, 0.5);
   const first = lines;
   assert.deepEqual(fed, [first]);
@@ -378,14 +370,14 @@ test("a camera that is allowed after its source has ended is stopped at once", a
   });
   const navigator = { mediaDevices: { getUserMedia: () => asked } };
   Object.defineProperty(globalThis, "navigator", { value: navigator });
-  const running = webcam({
+  const running = webcam.open({
     state: createState(),
-    source: source({ kind: "webcam", owner: "page", faces: "user" }),
+    source: sourceOf("webcam", "x", { owner: "page" }),
     feeder: { page: "page" },
     offer: () => undefined,
     say: () => undefined,
     fail: (_: string, detail: unknown) => assert.fail(`${detail}`),
-  } as unknown as Place);
+  } as unknown as Place<WebcamRecord>);
   running.dispose();
   let stopped = 0;
   const track = {
@@ -413,7 +405,7 @@ test("a source that moves to another input of the same shape feeds that one", as
   state.plan.value = { inputs: ["x", "y"].map((key) => ({ ...IMAGE, key })) } as never;
   state.feeder.value = feeder as Feeder;
   const end = runSources(state);
-  const noise = source({ kind: "noise", labels: "", classes: "", std: 1 });
+  const noise = sourceOf("noise", "x");
   state.source.value = noise;
   state.source.value = { ...noise, input: "y" };
   await settled();

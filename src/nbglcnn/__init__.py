@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from nbglcnn.features.export.export import export_html as export_html
     from nbglcnn.features.latent.latent import Latent as Latent
     from nbglcnn.features.mirror.host import mirror as mirror
-    from nbglcnn.features.sources import Drawing as Drawing
-    from nbglcnn.features.sources import Images as Images
-    from nbglcnn.features.sources import Noise as Noise
-    from nbglcnn.features.sources import Video as Video
-    from nbglcnn.features.sources import Webcam as Webcam
+    from nbglcnn.features.sources.drawing import Drawing as Drawing
+    from nbglcnn.features.sources.images import Images as Images
+    from nbglcnn.features.sources.noise import Noise as Noise
+    from nbglcnn.features.sources.video import Video as Video
+    from nbglcnn.features.sources.webcam import Webcam as Webcam
     from nbglcnn.features.training import SGD as SGD
     from nbglcnn.features.training import Adam as Adam
     from nbglcnn.features.training import AdamW as AdamW
@@ -35,18 +35,18 @@ if TYPE_CHECKING:
 _HOME = {
     "Adam": "features.training",
     "AdamW": "features.training",
-    "Drawing": "features.sources",
-    "Images": "features.sources",
+    "Drawing": "features.sources.drawing",
+    "Images": "features.sources.images",
     "Latent": "features.latent.latent",
-    "Noise": "features.sources",
+    "Noise": "features.sources.noise",
     "Plan": "plan.schema",
     "Preprocess": "inputs.preprocess",
     "SGD": "features.training",
     "Session": "runtime.session",
     "Target": "plan.schema",
-    "Video": "features.sources",
+    "Video": "features.sources.video",
     "Viewer": "widget",
-    "Webcam": "features.sources",
+    "Webcam": "features.sources.webcam",
     "apply_bends": "features.edits.apply_bends",
     "check": "api",
     "compare": "features.compare.comparison",

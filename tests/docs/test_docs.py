@@ -87,11 +87,13 @@ def test_operators_md_is_current() -> None:
 
 
 def test_source_quoted_in_contributing_is_the_source() -> None:
-    folders = ("src/nbglcnn/ops", "src/nbglcnn/ops/shaders", "tests/cases")
+    folders = ["src/nbglcnn", "tests/cases", "tests/edits", "tests/page", "js/src/features/sources"]
+    own = ("ops", "ops/shaders", "features/edits", "features/sources")
+    folders += [f"src/nbglcnn/{one}" for one in own]
     files = [file for folder in folders for file in (ROOT / folder).iterdir() if file.is_file()]
     lines = {line.strip() for file in files for line in file.read_text("utf-8").splitlines()}
     page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"^```(?:py|glsl)\n(.*?)^```", page, re.M | re.S)
+    blocks = re.findall(r"^```(?:py|glsl|ts)\n(.*?)^```", page, re.M | re.S)
     quoted = [line.strip() for block in blocks for line in block.splitlines()]
     assert len(quoted) > 10
     assert [line for line in quoted if line not in lines] == []

@@ -34,8 +34,9 @@ from nbglcnn import (
     transforms,
 )
 from nbglcnn.features.export import export as exporting
-from nbglcnn.features.sources import Picture, input_feed
-from nbglcnn.features.sources.records import Source
+from nbglcnn.features.sources import input_feed
+from nbglcnn.features.sources.kinds import Source
+from nbglcnn.features.sources.picture import Picture
 from nbglcnn.plan.schema import Plan
 from nbglcnn.widget import connection
 from scripted_page import ScriptedPage, Wires
@@ -509,7 +510,7 @@ def test_setting_the_input_turns_the_source_off(viewer: Viewer, page: ScriptedPa
     page.feed(frame())
     with pytest.raises(InputError, match="shape"):
         viewer.input = pictures(3, 2)
-    assert viewer.source == Webcam(mirrored=False, owner="p")
+    assert viewer.source == Webcam(owner="p")
     page.fed.clear()
     viewer.input = pictures(3, 1)
     assert viewer.source is None and viewer._source["source"] is None

@@ -245,7 +245,7 @@ PAGE_MAY_IMPORT: dict[str, set[str]] = {
         "views",
     },
     "features.mirror": {"chunks", "features.training", "messages", "state"},
-    "features.sources": {"engine", "features.latent", "plan", "state", "webgl"},
+    "features.sources": {"engine", "features.latent", "format", "plan", "state", "webgl"},
     "features.sources.views": {
         "features.edits.views",
         "features.latent.views",

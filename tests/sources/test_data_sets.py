@@ -267,7 +267,6 @@ def test_a_part_that_does_not_come_is_said_and_other_items_go_in(show: Show) -> 
 def test_noise_is_pythons_to_the_bit(show: Show) -> None:
     sourced = opened(show)
     formula = KINDS["noise"].formula
-    assert formula is not None
     for count, (seed, mean, std) in enumerate([(0, 0.5, 0.25), (2**31, -3.3, 1.7)]):
         sourced.set("noise", seed=seed, mean=mean, std=std)
         sourced.wait(count + 1)

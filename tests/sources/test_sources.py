@@ -18,8 +18,9 @@ from torch.utils.data import Dataset, IterableDataset, Subset, TensorDataset
 
 import nbglcnn
 from nbglcnn import Drawing, Images, InputError, Latent, Noise, Video, Webcam
-from nbglcnn.features.sources import Picture, items, public_sources, records, video
+from nbglcnn.features.sources import input_source, items, records, video
 from nbglcnn.features.sources.blocks import KEPT, Blocks
+from nbglcnn.features.sources.picture import Picture
 from nbglcnn.plan.schema import Input
 from nbglcnn.widget.reading import BEFORE
 from references import noise_by_hand
@@ -577,11 +578,11 @@ def test_a_film_is_told_by_its_bytes_and_read_once(
     assert blobs is film.blobs(an_input(1, 3, 4, 4)) and blobs is not None
     assert bytes(blobs.blob(blobs.fields()["data"])) == MP4 and blobs.blob("other") is None  # type: ignore[arg-type]
     assert list(blobs.names()) == [blobs.fields()["data"]] and blobs.nbytes == len(MP4)
+    assert video.MOST_FILM == 256 * 2**20
     monkeypatch.setattr(video, "MOST_FILM", 100)
     path.write_bytes(MP4)
     with pytest.raises(InputError, match=r"film.mp4 has 0 MiB; at most 0 are possible"):
         Video(path)
-    assert records.MOST_FILM == 256 * 2**20
 
 
 def test_the_input_that_a_source_feeds_is_the_first_that_takes_it() -> None:
@@ -590,21 +591,21 @@ def test_the_input_that_a_source_feeds_is_the_first_that_takes_it() -> None:
     whole = msgspec.structs.replace(plain, key="tokens", dtype="int64")
     inputs = (whole, plain, picture)
     for source, key in ((Webcam(), "input"), (Noise(), "input"), (Noise(input="code"), "code")):
-        assert public_sources.chosen_input(source, inputs).key == key
-    assert public_sources.chosen_input(Noise(), (whole, plain)).key == "code"
+        assert input_source.chosen_input(source, inputs).key == key
+    assert input_source.chosen_input(Noise(), (whole, plain)).key == "code"
     with pytest.raises(
         InputError,
         match=r"Webcam needs an input that takes pictures: .*tokens is int64 of \(1, 10\), code is",
     ):
-        public_sources.chosen_input(Webcam(), (whole, plain))
+        input_source.chosen_input(Webcam(), (whole, plain))
     with pytest.raises(
         InputError, match=r"no input 'cod' \(near: code\); the network takes tokens, code, input"
     ):
-        public_sources.chosen_input(Noise(input="cod"), inputs)
+        input_source.chosen_input(Noise(input="cod"), inputs)
     with pytest.raises(
         InputError, match="Noise needs an input that takes float32; tokens is int64"
     ):
-        public_sources.chosen_input(Noise(input="tokens"), inputs)
+        input_source.chosen_input(Noise(input="tokens"), inputs)
 
 
 def test_pages_name_values_before_their_edits_as_python_does() -> None:

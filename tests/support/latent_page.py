@@ -17,7 +17,7 @@ import nbglcnn
 from fashion_autoencoder import load_autoencoder, load_images
 from nbglcnn import Latent, datasets
 from nbglcnn.features.latent import host as latents
-from nbglcnn.features.sources.public_sources import Blobs
+from nbglcnn.features.sources.input_source import Blobs
 from nbglcnn.widget.network import Network
 from views_page import Views
 

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from nbglcnn import Plan
-from nbglcnn.features.sources.records import Source
+from nbglcnn.features.sources.kinds import Source
 from page import decode
 from views_page import Views
 

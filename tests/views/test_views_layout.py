@@ -68,7 +68,7 @@ def test_the_bar_and_tips_keep_their_names_whole(
     progress = "() => { const p = views.state.progress; p.value = { ...p.value, phase: 'off' }; }"
     for source in (False, True) if name == "autoencoder" else (True,):
         if source:
-            sourced.set("noise", title="A name of a data set that nobody would choose as a title")
+            sourced.set("noise")
             views.set(edited={"edits": [msgspec.to_builtins(bend)], "weights": 0})
             page.evaluate(progress.replace("'off'", "'waiting'"))
         for width in {*swept_widths(620, 848), 1300}:

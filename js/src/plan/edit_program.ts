@@ -1,4 +1,5 @@
-// What bend.glsl is given: its text, the numbers of one pass, the table of channels; as features/edits/shader.py in Python.
+// The program of a bend: its text, the numbers of one pass, the table of channels; as features/edits/shader.py in Python.
+
 import bend from "../../../src/nbglcnn/ops/shaders/bend.glsl";
 import prelude from "../../../src/nbglcnn/ops/shaders/prelude.glsl";
 import {
@@ -11,6 +12,7 @@ import {
   RESHAPED,
   SAMPLERS,
   TABLE_WIDTH,
+  TEXTS,
   TRANSFORMS,
 } from "./edits.ts";
 import type { ProgramSource } from "./program_source.ts";
@@ -26,6 +28,12 @@ const TAP_COST = 3;
 const ALONE_COST = 7;
 /** Width of a texture that nothing reaches: a value that lies in no strips. */
 const ENDLESS = 2 ** 24;
+
+/** With the texts of all transforms. */
+const BEND = bend
+  .split("\n")
+  .map((line) => TEXTS[line] ?? line)
+  .join("\n");
 
 /** By what they differ in: a slider asks for the same many times a second. */
 const made = new Map<string, ProgramSource>();
@@ -69,7 +77,7 @@ function program(
     prelude,
     ...SAMPLERS.map((name) => `uniform sampler2DArray ${name};`),
     ...Array.from({ length: layers }, (_, k) => `layout(location = ${k}) out vec4 o${k};`),
-    bend,
+    BEND,
     own ? custom(own) : "",
   ].join("\n");
   const name = own ? "transforms.glsl" : "bend";
@@ -84,8 +92,10 @@ function custom({ source, names }: Edit): string {
   return CUSTOM.replace("PARAMETERS", () => lines.join("")).replace("SOURCE", () => source);
 }
 
+const recordOf = (transform: string) => TRANSFORMS.find(({ name }) => name === transform);
+
 export const stagesOf = ({ transform }: Pick<Edit, "transform">): number =>
-  TRANSFORMS.find(({ name }) => name === transform)?.stages ?? 1;
+  recordOf(transform)?.stages ?? 1;
 
 /** What one pass of bend.glsl is told. */
 export interface BendNumbers {
@@ -141,19 +151,14 @@ export function blocksOf(all: readonly BendNumbers[]): Uint8Array<ArrayBuffer> {
   return new Uint8Array(block);
 }
 
-/** Reads of those that have always as many, where that is more than one. */
-const TAPS = { translate: 4, scale: 4, rotate: 4, flip_h: 4, flip_v: 4, edges: 9, saturation: 3 };
+const ONE_READ = { base: 1, slope: 0, parameter: 0, power: 1 };
 
 /** Texture fetches of a pass, as a Plan counts them. */
 export function costOf({ to, transform, parameters, alone }: BendNumbers): number {
   const [n, c, h, w] = to.nchw;
   const texels = n * (isReshaped(to) ? c : Math.ceil(c / 4)) * h * w;
-  const [first = 0, second = 0] = parameters;
-  const sigma = transform === "sharpen" ? second : first;
-  const wide = 2 * Math.floor(4 * sigma + 0.5) + 1;
-  const square = (2 * first + 1) ** 2;
-  const all = { blur: wide, sharpen: wide, erode: square, dilate: square, pixelate: first };
-  const taps = new Map(Object.entries({ ...all, ...TAPS })).get(transform) ?? 1;
+  const { base, slope, parameter, power } = recordOf(transform)?.reads ?? ONE_READ;
+  const taps = (base + slope * (parameters[parameter] ?? 0)) ** power;
   return texels * (TEXEL_COST + taps * TAP_COST) * (alone === undefined ? 1 : ALONE_COST);
 }
 

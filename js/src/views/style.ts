@@ -1,14 +1,11 @@
 // The style sheet: that of each component, in the order in which later rules win; charts before what changes them.
 
 import charts from "uplot/dist/uPlot.min.css";
-import compareView from "../features/compare/views/style.css";
 import editStack from "../features/edits/views/stack.css";
 import bendView from "../features/edits/views/style.css";
 import keepView from "../features/export/views/style.css";
 import latentView from "../features/latent/views/latent.css";
 import sourcesView from "../features/sources/views/sources.css";
-import teachView from "../features/teaching/views/style.css";
-import trainView from "../features/training/views/style.css";
 import attentionView from "./attention/style.css";
 import bar from "./bar.css";
 import costs from "./costs.css";
@@ -32,13 +29,13 @@ import operandsView from "./operands/style.css";
 import overlayView from "./overlay/style.css";
 import panel from "./panel.css";
 import picture from "./picture.css";
-import profileView from "./profile/style.css";
 import python from "./python.css";
 import resamplingView from "./resampling/style.css";
 import rows from "./rows.css";
 import screenView from "./screen/style.css";
 import status from "./status.css";
 import strip from "./strip.css";
+import { TABS } from "./tabs.tsx";
 import theme from "./theme.css";
 import tooltipView from "./tooltip/style.css";
 import trailView from "./trail/style.css";
@@ -79,10 +76,7 @@ export const style = [
   manipulateView,
   latentView,
   charts,
-  trainView,
-  teachView,
-  profileView,
-  compareView,
+  ...TABS.map(({ style = "" }) => style),
   screenView,
   keepView,
   helpView,

@@ -2,14 +2,18 @@
 
 import type { FunctionComponent } from "preact";
 import { listedPairs, shownPair } from "../features/compare/views/pairs.ts";
+import compareStyle from "../features/compare/views/style.css";
 import { CompareView } from "../features/compare/views/view.tsx";
+import teachStyle from "../features/teaching/views/style.css";
 import { TeachView } from "../features/teaching/views/view.tsx";
+import trainStyle from "../features/training/views/style.css";
 import { TrainView } from "../features/training/views/view.tsx";
 import { firstValue, type Network } from "../network/network.ts";
 import type { Selection, TabName } from "../state.ts";
 import type { Views } from "./context.ts";
 import { NetworkTab } from "./forms.tsx";
 import { LayerView } from "./layer/tab.tsx";
+import profileStyle from "./profile/style.css";
 import { ProfileView } from "./profile/view.tsx";
 
 export interface Tab {
@@ -17,6 +21,8 @@ export interface Tab {
   readonly title: string;
   readonly component: FunctionComponent<{ network: Network }>;
   readonly keys: TabKeys;
+  /** Its style sheet, where it has one of its own. */
+  readonly style?: string;
   /** Whether there is anything to show in it; all have it by default. */
   available?(network: Network, views: Views): boolean;
 }
@@ -44,6 +50,7 @@ const compare: Tab = {
   name: "compare",
   title: "Compare",
   component: (props) => <CompareView {...props} />,
+  style: compareStyle,
   available: (network) => network.pairs.size > 0,
   keys: {
     layers: (network, selected) => ({
@@ -106,6 +113,7 @@ const profile: Tab = {
   name: "profile",
   title: "Profile",
   component: (props) => <ProfileView {...props} />,
+  style: profileStyle,
   keys: stages,
 };
 
@@ -113,6 +121,7 @@ const train: Tab = {
   name: "train",
   title: "Train",
   component: (props) => <TrainView {...props} />,
+  style: trainStyle,
   available: (_, { trains }) => trains.value,
   keys: {
     // Those that can learn.
@@ -128,12 +137,13 @@ const teach: Tab = {
   name: "teach",
   title: "Teach",
   component: (props) => <TeachView {...props} />,
+  style: teachStyle,
   available: (_, { state }) => state.teaching.value !== null,
   keys: stages,
 };
 
 /** In their order. Two networks in one are there to be compared. */
-const TABS: readonly Tab[] = [compare, network, layer, train, teach, profile];
+export const TABS: readonly Tab[] = [compare, network, layer, train, teach, profile];
 
 /** A network's tabs. */
 export const tabsOf = (network: Network, views: Views): readonly Tab[] =>

@@ -15,7 +15,8 @@ from typing import Annotated, Any, Literal, get_args
 import msgspec
 from msgspec import Meta
 
-from nbglcnn.features.sources.records import Source
+from nbglcnn.features.sources.kinds import Source
+from nbglcnn.features.sources.records import SourceRecord
 from nbglcnn.features.teaching import records as teachings
 from nbglcnn.features.training.records import Column, Course, TrainingRecord
 from nbglcnn.pictures.colors import CLASS_COLORS as CLASS_COLORS
@@ -486,7 +487,8 @@ FromPage = (
 # annotations are this file's own text (not msgspec's schema, which changes with its version).
 _TRAINED = (TrainingRecord, Course, Column)
 _TAUGHT = (teachings.TeachingRecord, teachings.Listing, teachings.Change, teachings.TaughtHead)
-_RECORDS = (*get_args(FromKernel | FromPage), Spot, Source, *_TRAINED, *_TAUGHT)
+_SOURCES = (SourceRecord, *get_args(Source))
+_RECORDS = (*get_args(FromKernel | FromPage), Spot, *_SOURCES, *_TRAINED, *_TAUGHT)
 _MESSAGES = [(c.__name__, c.__annotations__) for c in _RECORDS]
 PROTOCOL = hashlib.sha256(repr((CHUNK, _MESSAGES)).encode()).hexdigest()[:12]
 

@@ -30,7 +30,7 @@ from nbglcnn.features.edits.store import EditState
 from nbglcnn.features.feature import CLOSED, Host
 from nbglcnn.features.mirror.host import MirrorHost
 from nbglcnn.features.sources.host import SourcesHost
-from nbglcnn.features.sources.public_sources import InputSource
+from nbglcnn.features.sources.input_source import InputSource
 from nbglcnn.features.teaching.host import TeachingHost
 from nbglcnn.features.teaching.teaching import Teaching
 from nbglcnn.features.training.host import TrainingHost

@@ -1,28 +1,23 @@
 // A latent: its code in the place of its layer, for the engine alone. It is no edit of anybody's, and feeds no input.
 //
-// `latent(state, source)` puts the code of a record there; the result follows other records of the same layer, and takes
+// `run(state, source)` puts the code of a record there; the result follows other records of the same layer, and takes
 // it away when it is disposed. Reads that come behind `state.source` have the code: edits go to the engine before them.
 import { batch, effect, untracked } from "@preact/signals";
 import { pageStore } from "../../engine/store.ts";
 import type { Edit } from "../../plan/edits.ts";
 import type { PlanHeader } from "../../plan/schema.ts";
 import type { ViewerState } from "../../state.ts";
-import type { Source } from "../sources/records.ts";
+import type { Running } from "../sources/input_slot.ts";
+import type { LatentRecord } from "../sources/records.ts";
+import { quoted, type SourceKind } from "../sources/source_kind.ts";
 import { OFF } from "../sources/state.ts";
-
-export interface RunningLatent {
-  follow(source: Source): void;
-  start(): void;
-  stop(): void;
-  dispose(): void;
-}
 
 let made = 0;
 
 /** The code as the layer's value of all examples; undefined where it doesn't fit. */
 export function valueOfCode(
   plan: PlanHeader,
-  { input, code }: Pick<Source, "code" | "input">,
+  { input, code }: Pick<LatentRecord, "code" | "input">,
 ): Float32Array | undefined {
   const value = plan.values.find(({ key }) => key === input);
   const count = value?.nchw.reduce((all, side) => all * side, 1) ?? 0;
@@ -48,7 +43,7 @@ export const latentEdit = (layer: string, array: string): Edit => ({
   skips: true,
 });
 
-export function latent(state: ViewerState, first: Source): RunningLatent {
+function run(state: ViewerState, first: LatentRecord): Running<LatentRecord> {
   const store = pageStore();
   let held = "";
   let source = first;
@@ -109,3 +104,27 @@ export function latent(state: ViewerState, first: Source): RunningLatent {
     },
   };
 }
+
+/** A code of more numbers is left out of the line of Python. */
+const MOST_NUMBERS = 64;
+
+export const latent = {
+  word: "Latent",
+  icon: "M2.5 2v11.5H14M5.4 10.2v0M7 6.2v0M9.4 8.8v0M10.4 4.4v0M12.6 7v0",
+  iconLine: 1.8,
+  python: ({ input, code, data, folder }) => {
+    const numbers = code.map((one) => Number(one.toPrecision(7)) || 0).join(", ");
+    const short = code.length > 0 && code.length <= MOST_NUMBERS;
+    if (data !== "" && folder === "") {
+      return short ? `viewer.source = viewer.source.with_code([${numbers}])` : "";
+    }
+    const of = folder === "" ? "" : `, data=${quoted(folder)}`;
+    const given = short ? `, code=[${numbers}]` : "";
+    return `viewer.source = nbglcnn.Latent(${quoted(input)}${of}${given})`;
+  },
+  fits: () => true,
+  isGiven: true,
+  beginsByName: true,
+  isByHand: true,
+  run,
+} satisfies SourceKind<LatentRecord>;

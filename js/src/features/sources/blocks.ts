@@ -1,5 +1,5 @@
 // The blocks of a data set that are looked at: asked for one by one, kept within a bound, the others let go of.
-import type { Source } from "./records.ts";
+import type { ImagesRecord } from "./records.ts";
 import type { Feeder } from "./state.ts";
 
 /** Bytes of blocks that stay in the page; all of 60,000 pictures of 28×28 fit. */
@@ -10,7 +10,7 @@ type Bytes = Uint8Array<ArrayBuffer>;
 
 /** So many `numbers` make one item; `onNews` is told when a block has come. */
 export function createBlocks(
-  { data, block, count, dtype }: Source,
+  { data, block, count, dtype }: Pick<ImagesRecord, "data" | "block" | "count" | "dtype">,
   numbers: number,
   feeder: Feeder,
   onNews: () => void,

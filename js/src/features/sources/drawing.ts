@@ -2,6 +2,8 @@
 import { computed, signal } from "@preact/signals";
 import { sidesOf } from "../../webgl/fit.ts";
 import { asInput, countOf, type Open } from "./input_slot.ts";
+import type { DrawingRecord } from "./records.ts";
+import { type SourceKind, takesPictures } from "./source_kind.ts";
 
 interface Point {
   readonly x: number;
@@ -46,7 +48,7 @@ export function averaged(pixels: ImageData, times: number, channels: number): Fl
   return found;
 }
 
-export const drawing: Open = (place) => {
+const open: Open<DrawingRecord> = (place) => {
   const { input } = place;
   const [channels, height, width] = sidesOf(input);
   const times = Math.min(MOST_TIMES, Math.max(1, Math.floor(SIDE / Math.max(height, width))));
@@ -169,3 +171,15 @@ export const drawing: Open = (place) => {
     dispose: () => undefined,
   };
 };
+
+export const drawing = {
+  word: "Draw",
+  icon: "m2.5 13.5.8-3.2 7.6-7.6 2.4 2.4-7.6 7.6zM9.4 4.2l2.4 2.4",
+  title: () => "Drawing",
+  python: (_, call) => call("Drawing"),
+  fits: takesPictures,
+  beginsByName: true,
+  isByHand: true,
+  takenOver: { owner: "" },
+  open,
+} satisfies SourceKind<DrawingRecord>;

@@ -1,13 +1,15 @@
 // A data set: item after item, in its own order or shuffled, of blocks that come when they are looked at.
 
+import { full } from "../../format.ts";
 import type { Input } from "../../plan/schema.ts";
 import { sidesOf } from "../../webgl/fit.ts";
 import { createBlocks } from "./blocks.ts";
 import { forAll, type Open } from "./input_slot.ts";
 import { type Loop, loop } from "./loop.ts";
-import type { Source } from "./records.ts";
+import type { ImagesRecord } from "./records.ts";
 import { createSearch } from "./search.ts";
 import { neighbour } from "./shuffle.ts";
+import { quoted, type SourceKind } from "./source_kind.ts";
 
 /** The numbers of an item as the input takes them: of bytes 255 is 1, but for an input of bytes. */
 export function numbersOf(item: Uint8Array | Float32Array, { dtype }: Pick<Input, "dtype">) {
@@ -60,14 +62,14 @@ function endsOf(numbers: Uint8Array | Float32Array): readonly [number, number] {
 }
 
 /** The item that is shown after this one, or before it. */
-export function nextItem({ index, count, shuffled, seed }: Source, by: 1 | -1): number {
+export function nextItem({ index, count, shuffled, seed }: ImagesRecord, by: 1 | -1): number {
   return shuffled ? neighbour(index, by, count, seed) : (index + by + count) % count;
 }
 
 /** Another page, or a reader, has changed the item less than this share of the time between two ago: that one leads. */
 const LEADS = 0.8;
 
-export const images: Open = (place) => {
+const open: Open<ImagesRecord> = (place) => {
   const { input, feeder } = place;
   const sides = sidesOf(input);
   const numbers = sides[0] * sides[1] * sides[2];
@@ -168,3 +170,33 @@ export const images: Open = (place) => {
     },
   };
 };
+
+export const images = {
+  word: "Data set",
+  icon: "M2.2 2.2h4.6v4.6H2.2zM9.2 2.2h4.6v4.6H9.2zM2.2 9.2h4.6v4.6H2.2zM9.2 9.2h4.6v4.6H9.2z",
+  title: ({ title, index }) => `${title || "Data set"} ${full(index)}`,
+  python: ({ folder, index, playing, rate, shuffled, seed }, call) =>
+    // Of what else was given Python alone has a name.
+    folder === ""
+      ? `viewer.source = viewer.source.at(${index})`
+      : call(
+          "Images",
+          quoted(folder),
+          `index=${index}`,
+          playing && "playing=True",
+          playing && `rate=${rate}`,
+          shuffled && "shuffled=True",
+          shuffled && `seed=${seed}`,
+        ),
+  failures: {
+    lost: [
+      "A part of the data set has not come",
+      "Other items can be chosen; running the cell again brings all of it.",
+    ],
+  },
+  fits: () => true,
+  isGiven: true,
+  beginsByName: true,
+  canPlay: ({ count }) => count > 1,
+  open,
+} satisfies SourceKind<ImagesRecord>;

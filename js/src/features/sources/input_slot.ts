@@ -6,19 +6,19 @@ import { sidesOf } from "../../webgl/fit.ts";
 import type { Source } from "./records.ts";
 import type { Feeder, SourceControls, SourceFailure, SourceStatus } from "./state.ts";
 
-export interface Place {
+export interface Place<S extends Source = Source> {
   readonly state: ViewerState;
   readonly feeder: Feeder;
   /** The input that is fed. */
   readonly input: Input;
   /** The record of now. */
-  readonly source: Source;
+  readonly source: S;
   /** Feeds the input for this record; resolves when it has run. Asked then: whether others follow by themselves. */
-  feed(fed: Omit<Fed, "key">, of: Source, follows: () => boolean): Promise<void>;
+  feed(fed: Omit<Fed, "key">, of: S, follows: () => boolean): Promise<void>;
   /** Nothing follows what was fed last. */
   settle(): void;
   /** Changes the record, here and in Python. */
-  change(part: Partial<Source>): void;
+  change(part: Partial<S>): void;
   say(phase: SourceStatus["phase"]): void;
   fail(failure: SourceFailure, detail: unknown): void;
   /** Gives the drawer what it has of this source; what is left out stays. */
@@ -26,9 +26,9 @@ export interface Place {
 }
 
 /** A source that runs. */
-export interface Running {
+export interface Running<S extends Source = Source> {
   /** The record is another one, of the same kind and data. */
-  follow(source: Source): void;
+  follow(source: S): void;
   /** From now on it goes on by itself; called once, until `stop`. */
   start(): void;
   /** Nothing more is fed. */
@@ -38,7 +38,7 @@ export interface Running {
   dispose(): void;
 }
 
-export type Open = (place: Place) => Running;
+export type Open<S extends Source = Source> = (place: Place<S>) => Running<S>;
 
 /** Elements of the input, of all its examples. */
 export const countOf = ({ shape }: Input): number => shape.reduce((all, side) => all * side, 1);

@@ -1,5 +1,7 @@
 // Noise: the same numbers as Python's, of a seed.
 import { countOf, type Open } from "./input_slot.ts";
+import type { NoiseRecord } from "./records.ts";
+import type { SourceKind } from "./source_kind.ts";
 
 /** PCG's output function, as features/edits/transforms.py has it. */
 export function scrambled(number: number): number {
@@ -27,7 +29,7 @@ export function noiseOf(count: number, seed: number, mean: number, std: number):
 /** Seeds begin again behind the last that Python takes. */
 const SEEDS = 2 ** 31;
 
-export const noise: Open = (place) => {
+const open: Open<NoiseRecord> = (place) => {
   const count = countOf(place.input);
   const feed = (): void => {
     const { source } = place;
@@ -41,3 +43,20 @@ export const noise: Open = (place) => {
   feed();
   return { follow: feed, start: () => undefined, stop: () => undefined, dispose: () => undefined };
 };
+
+export const noise = {
+  word: "Noise",
+  icon: "M1.5 8h2l1.5-4.5L7.5 13l2-8.5L11.2 8h3.3",
+  title: ({ seed }) => `Noise ${seed}`,
+  python: ({ seed, mean, std }, call) => call("Noise", `${seed}`, `mean=${mean}`, `std=${std}`),
+  fits: ({ dtype }) => dtype === "float32",
+  beginsByName: true,
+  about: "Nearly normal numbers, the same in Python for the same seed.",
+  numbers: [
+    { name: "seed", label: "Seed", low: 0, high: SEEDS, step: 1 },
+    { name: "mean", label: "Mean", step: 0.05 },
+    { name: "std", label: "Standard deviation", low: 0, step: 0.05 },
+  ],
+  stepWord: "Another seed",
+  open,
+} satisfies SourceKind<NoiseRecord>;

@@ -3,8 +3,10 @@
 import type { Open } from "./input_slot.ts";
 import { files, sourceOf } from "./page_sources.ts";
 import { decodePicture } from "./picture_decoder.ts";
+import type { PictureRecord } from "./records.ts";
+import { OTHER, quoted, type SourceKind, takesPictures } from "./source_kind.ts";
 
-export const picture: Open = (place) => {
+const open: Open<PictureRecord> = (place) => {
   let shown: ImageBitmap | undefined;
   let asked = 0;
   let closed = false;
@@ -12,7 +14,7 @@ export const picture: Open = (place) => {
   const feed = async (): Promise<void> => {
     if (shown === undefined) return;
     const { source } = place;
-    await place.feed({ picture: shown, mirrored: source.mirrored }, source, () => false);
+    await place.feed({ picture: shown }, source, () => false);
   };
   const show = async (file: Blob): Promise<void> => {
     asked += 1;
@@ -36,8 +38,8 @@ export const picture: Open = (place) => {
     }
   };
   const take = (file: Blob, title: string): void => {
-    const { kind, input, mirrored } = place.source;
-    const next = sourceOf(kind, input, { owner: place.feeder.page, mirrored, title });
+    const { kind, input } = place.source;
+    const next = sourceOf(kind, input, { owner: place.feeder.page, title });
     files.set(next, file);
     place.state.source.value = next;
   };
@@ -58,3 +60,19 @@ export const picture: Open = (place) => {
     },
   };
 };
+
+export const picture = {
+  word: "Picture",
+  icon: "M2 2.5h12v11H2zM2.5 11.5l3.5-3.5 3 3 1.7-1.7 3 2.7M9.5 5.8a1.1 1.1 0 1 0 2.2 0a1.1 1.1 0 1 0-2.2 0",
+  title: ({ title }) => title || "Picture",
+  python: ({ title }, call) => (title === "" ? "" : call("Images", `[${quoted(title)}]`)),
+  failures: {
+    damaged: [
+      "This browser cannot show the picture",
+      `The file is damaged or of a kind that it doesn’t know; save it as PNG or JPEG, or ${OTHER}.`,
+    ],
+  },
+  fits: takesPictures,
+  file: { type: "image/", fields: {} },
+  open,
+} satisfies SourceKind<PictureRecord>;

@@ -2,32 +2,12 @@
 import { batch, effect, untracked } from "@preact/signals";
 import type { Input } from "../../plan/schema.ts";
 import type { ViewerState } from "../../state.ts";
-import { latent } from "../latent/latent.ts";
-import { drawing } from "./drawing.ts";
-import { images } from "./images.ts";
-import type { Open, Place, Running } from "./input_slot.ts";
-import { noise } from "./noise.ts";
+import type { Place, Running } from "./input_slot.ts";
+import { kindOf } from "./kinds.ts";
 import { isStill } from "./page_sources.ts";
-import { picture } from "./picture.ts";
-import { OF_ONE_PAGE, type Source } from "./records.ts";
+import { BLOB_FIELDS, OF_ONE_PAGE, type Source } from "./records.ts";
 import { type Feeder, OFF, type SourceControls } from "./state.ts";
 import { createTelling } from "./status_reporter.ts";
-import { video } from "./video.ts";
-import { webcam } from "./webcam.ts";
-
-/** The code of each kind of source: a file of its own, whose function is named here. */
-const KINDS: Readonly<Record<Source["kind"], Open | undefined>> = {
-  webcam,
-  video,
-  picture,
-  images,
-  drawing,
-  noise,
-  latent: undefined, // it feeds no input
-};
-
-/** What a hand draws or moves in the drawer. */
-const BY_HAND: readonly string[] = ["drawing", "latent"];
 
 /** A source that nobody looks at rests after so long: a camera's light goes out. */
 const REST_MS = 60_000;
@@ -55,8 +35,8 @@ const isElsewhere = ({ kind, owner }: Source, { page }: Feeder): boolean =>
 
 /** What a source runs by: where this changes, another one is opened. */
 function nameOf(source: Source, feeder: Feeder, input: Input | undefined): string {
-  const { kind, data, count, block, dtype, labels, classes } = source;
-  const own = [kind, source.input, data, count, block, dtype, labels, classes];
+  const blobs = Object.entries(source).filter(([name]) => BLOB_FIELDS.includes(name));
+  const own = [source.kind, source.input, ...blobs];
   return JSON.stringify([...own, isElsewhere(source, feeder), input?.shape ?? null]);
 }
 
@@ -133,7 +113,7 @@ function begin(
   input: Input | undefined,
   sight: boolean,
 ): Run {
-  const open = KINDS[first.kind];
+  const kind = kindOf(first);
   const say = (part: Partial<ViewerState["sourceStatus"]["value"]>): void => {
     state.sourceStatus.value = { ...OFF, ...part };
   };
@@ -152,10 +132,10 @@ function begin(
   }
   say({ phase: "waiting" });
   state.controls.value = NOTHING;
-  if (BY_HAND.includes(first.kind)) state.drawer.value = true;
-  if (first.kind === "latent") return { name, look: () => undefined, ...latent(state, first) };
-  // Before the Plan is here, or of a kind that comes later.
-  if (input === undefined || open === undefined) return bare(() => undefined);
+  if (kind.isByHand) state.drawer.value = true;
+  if (kind.run !== undefined) return { name, look: () => undefined, ...kind.run(state, first) };
+  // Before the Plan is here.
+  if (input === undefined || kind.open === undefined) return bare(() => undefined);
   let source = first;
   let closed = false;
   let going = false;
@@ -187,7 +167,7 @@ function begin(
       if (!closed) telling.settle();
     },
     change(part) {
-      if (!closed) state.source.value = { ...source, ...part };
+      if (!closed) state.source.value = { ...source, ...part } as Source;
     },
     say(phase) {
       if (!closed) say({ phase });
@@ -203,10 +183,11 @@ function begin(
     },
   };
   // Whoever wants little to move starts it by a click.
-  let still = source.playing && isStill();
-  const running: Running = open(place);
+  const plays = (): boolean => "playing" in source && source.playing;
+  let still = plays() && isStill();
+  const running: Running = kind.open(place);
   const turn = (): void => {
-    const wanted = source.playing && seen && !still && state.session.peek() !== null;
+    const wanted = plays() && seen && !still && state.session.peek() !== null;
     if (wanted === going) return;
     going = wanted;
     if (going) {
@@ -218,13 +199,13 @@ function begin(
     }
   };
   turn();
-  if (still) place.change({ playing: false });
+  if (still) place.change({ playing: false } as Partial<Source>);
   return {
     name,
     follow(next) {
       if (next === source) return;
       source = next;
-      still &&= next.playing;
+      still &&= plays();
       running.follow(next);
       turn();
     },
@@ -253,7 +234,8 @@ const isOurs = (error: unknown): boolean =>
 
 /** What came from Python with data can be gone back to. */
 function remember({ given }: ViewerState, source: Source): void {
-  if (source.data === "" && source.kind !== "latent") return;
+  const hasData = "data" in source && source.data !== "";
+  if (!hasData && !kindOf(source).isGiven) return;
   const others = given.peek().filter((one) => one.kind !== source.kind);
   given.value = [...others, source];
 }

@@ -3,10 +3,11 @@ import { signal } from "@preact/signals";
 import type { Value } from "../../plan/schema.ts";
 import { nextItem } from "./images.ts";
 import type { Place } from "./input_slot.ts";
+import type { ImagesRecord } from "./records.ts";
 import type { Search } from "./state.ts";
 
 /** The output that has a number for each class; undefined where none has. */
-function scoresOf({ state }: Place, labels: readonly number[]): Value | undefined {
+function scoresOf({ state }: Place<ImagesRecord>, labels: readonly number[]): Value | undefined {
   const plan = state.plan.peek();
   const most = labels.reduce((most, label) => Math.max(most, label), -1);
   return plan?.outputs
@@ -27,7 +28,7 @@ export function likeliest(scores: Float32Array): number {
 }
 
 export function createSearch(
-  place: Place,
+  place: Place<ImagesRecord>,
   data: (index: number) => Promise<Float32Array>,
   isPaused: () => boolean,
 ) {

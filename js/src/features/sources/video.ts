@@ -4,8 +4,10 @@ import type { Open } from "./input_slot.ts";
 import { framesOf, type Loop, loop } from "./loop.ts";
 import { files, sourceOf } from "./page_sources.ts";
 import { seenOf } from "./preview.ts";
+import type { VideoRecord } from "./records.ts";
+import { OTHER, quoted, type SourceKind, takesPictures } from "./source_kind.ts";
 
-export const video: Open = (place) => {
+const open: Open<VideoRecord> = (place) => {
   const film = document.createElement("video");
   film.muted = true;
   film.loop = true;
@@ -76,7 +78,7 @@ export const video: Open = (place) => {
     if (place.source.owner === "") place.change({ owner: place.feeder.page });
     void film.play().catch(() => undefined); // paused meanwhile
     running = loop(
-      () => place.source.rate,
+      () => 0,
       (signal) => frames.next(signal),
       feed,
     );
@@ -140,3 +142,21 @@ export const video: Open = (place) => {
     },
   };
 };
+
+export const video = {
+  word: "Video",
+  icon: "M2 3h12v10H2zM5 3v10M11 3v10M2 6.4h3M2 9.6h3M11 6.4h3M11 9.6h3",
+  title: ({ title }) => title || "Video",
+  python: ({ title, mirrored }, call) =>
+    title === "" ? "" : call("Video", quoted(title), mirrored && "mirrored=True"),
+  failures: {
+    damaged: [
+      "This browser cannot play the film",
+      `WebM with VP8 or VP9 plays everywhere, MP4 with H.264 nearly; or ${OTHER}.`,
+    ],
+  },
+  fits: takesPictures,
+  file: { type: "video/", fields: { playing: true } },
+  canPlay: () => true,
+  open,
+} satisfies SourceKind<VideoRecord>;

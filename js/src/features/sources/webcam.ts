@@ -4,6 +4,8 @@ import type { Open } from "./input_slot.ts";
 import { framesOf, type Loop, loop } from "./loop.ts";
 import { isStill } from "./page_sources.ts";
 import { seenOf } from "./preview.ts";
+import type { WebcamRecord } from "./records.ts";
+import { OTHER, quoted, type SourceKind, takesPictures } from "./source_kind.ts";
 import type { SourceFailure } from "./state.ts";
 
 /** What a browser calls each failure. */
@@ -41,7 +43,7 @@ async function shown(video: HTMLVideoElement): Promise<void> {
   await new Promise((resolve) => video.addEventListener("loadeddata", resolve, { once: true }));
 }
 
-export const webcam: Open = (place) => {
+const run: Open<WebcamRecord> = (place) => {
   const video = document.createElement("video");
   video.muted = true;
   video.playsInline = true;
@@ -128,7 +130,7 @@ export const webcam: Open = (place) => {
     if (!wanted || running !== undefined || stream === undefined) return;
     void video.play().catch(() => undefined);
     running = loop(
-      () => place.source.rate,
+      () => 0,
       async (signal) => frames?.next(signal),
       feed,
     );
@@ -181,3 +183,28 @@ export const webcam: Open = (place) => {
     },
   };
 };
+
+export const webcam = {
+  word: "Webcam",
+  icon: "M1.8 4.2h8.4v7.6H1.8zM10.2 7.2l4-2.2v6l-4-2.2z",
+  python: ({ faces, mirrored }, call) =>
+    call("Webcam", faces !== "user" && `faces=${quoted(faces)}`, !mirrored && "mirrored=False"),
+  failures: {
+    none: ["There is no camera", `Plug one in and start it again, or ${OTHER}.`],
+    denied: ["The browser said no to the camera", `Allow it in the address bar, or ${OTHER}.`],
+    insecure: ["Cameras need https or localhost", `This page has neither; ${OTHER}.`],
+    taken: ["Another program has the camera", `Close that and start it again, or ${OTHER}.`],
+    framed: [
+      "The page around this one keeps the camera to itself",
+      `Its frame lacks allow="camera": open this page in a tab of its own, or ${OTHER}.`,
+    ],
+    lost: [
+      "The camera’s pictures have ended",
+      `It was unplugged, or the browser took it back. Start it again, or ${OTHER}.`,
+    ],
+  },
+  fits: takesPictures,
+  takenOver: { playing: true },
+  canPlay: () => true,
+  open: run,
+} satisfies SourceKind<WebcamRecord>;

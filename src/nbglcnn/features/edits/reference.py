@@ -44,7 +44,6 @@ def _made(
     if edit.transform == INJECT:
         return arrays[edit.array].reshape(whole[chosen].shape)
     kind = KINDS[edit.transform]
-    assert kind.formula is not None
     with np.errstate(all="ignore"):
         if kind.whole:
             return kind.formula(whole, *edit.parameters)[chosen]

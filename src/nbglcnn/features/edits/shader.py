@@ -1,14 +1,15 @@
-"""What bend.glsl is given: its text, the numbers of one pass, and the table of channels."""
+"""The program of a bend: its text, the numbers of one pass, and the table of channels."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
+from textwrap import indent
 
 import numpy as np
 
 from nbglcnn.features.edits.records import Edit
-from nbglcnn.features.edits.transforms import KINDS, NUMBERS
+from nbglcnn.features.edits.transforms import KINDS, MOST_PARAMETERS, NUMBERS, Kind
 from nbglcnn.lowering.glsl import shader
 from nbglcnn.lowering.slots import Number, placed, write
 from nbglcnn.plan import schema as p
@@ -30,7 +31,6 @@ SLOTS = placed(
     "int transform, stage, one_channel, one_example; ivec4 shown; int injected, side;"
     "vec4 parameters[2]; float mix"
 )
-MOST_PARAMETERS = 8
 # A text of one's own is the body of a function of these names, which sets y.
 CUSTOM = """
 float custom(float x, int example, int channel, int row, int column) {
@@ -41,6 +41,35 @@ SOURCE;
   return y;
 }
 """
+
+
+def _branches(depth: int, text: Callable[[Kind], str]) -> str:
+    """Each transform's text where it is the transform; those that have the same share it."""
+    kinds: dict[str, list[str]] = {}
+    for kind in KINDS.values():
+        if own := text(kind).strip():
+            kinds.setdefault(own, []).append(f"TRANSFORM == {kind.name.upper()}")
+    blocks = [
+        f"if ({' || '.join(tests)}) {{\n{indent(own, '  ')}\n}}" for own, tests in kinds.items()
+    ]
+    return indent(" else ".join(blocks), "  " * depth)
+
+
+def _texts() -> dict[str, str]:
+    functions = dict.fromkeys(one.strip() for kind in KINDS.values() for one in kind.functions)
+    return {
+        "FUNCTIONS": "\n\n".join(functions),
+        "ELEMENTS": _branches(1, lambda kind: kind.glsl),
+        "BEGIN": _branches(1, lambda kind: kind.reads.begin if kind.reads else ""),
+        "TAP": _branches(2, lambda kind: kind.reads.tap if kind.reads else ""),
+        "FOLD": _branches(2, lambda kind: kind.reads.fold if kind.reads else ""),
+        "END": _branches(1, lambda kind: kind.reads.end if kind.reads else ""),
+    }
+
+
+# What stands in bend.glsl in the place of a line that is one of these words.
+TEXTS = _texts()
+BEND = "".join(f"{TEXTS.get(line, line)}\n" for line in shader("bend.glsl").splitlines())
 
 
 @cache
@@ -64,7 +93,7 @@ def program(
             shader("prelude.glsl"),
             *(f"uniform sampler2DArray {name};" for name in SAMPLERS),
             *(f"layout(location = {k}) out vec4 o{k};" for k in range(layers)),
-            shader("bend.glsl"),
+            BEND,
             custom(source, names) if source else "",
         ]
     )

@@ -1,10 +1,11 @@
-"""The transforms of bends: what each is called, its parameters, and its formula in numpy.
+"""The transforms of bends, each one record: name, words, formula in numpy, GLSL, parameters, cost.
 
-ops/shaders/bend.glsl computes them on the device, formulas.py in numpy, and tests hold the two
-together. The set is that of Terence Broad's network bending (Broad, Leymarie and Grierson 2021,
-arXiv:2005.12420; his code is github.com/terrybroad/network-bending); add, clamp, noise, blur,
-sharpen, what one does to pictures (contrast, saturation, salt and pepper, edges, pixelate, occlude)
-and one's own GLSL were added. Where ours differ from his OpenCV operators:
+`KINDS` has all of them. shader.py puts their GLSL into ops/shaders/bend.glsl, which has what all
+share; tests hold GLSL and formula together. The set is that of Terence Broad's network bending
+(Broad, Leymarie and Grierson 2021, arXiv:2005.12420; his code is
+github.com/terrybroad/network-bending); add, clamp, noise, blur, sharpen, what one does to pictures
+(contrast, saturation, salt and pepper, edges, pixelate, occlude) and one's own GLSL were added.
+Where ours differ from his OpenCV operators:
 
 - rotate and scale turn around the middle of the pixels, ((width - 1) / 2, (height - 1) / 2), where
   his turn around (rows / 2, columns / 2): half a turn is both flips here, to the bit.
@@ -20,12 +21,12 @@ the map (cv::erode with MORPH_ELLIPSE). blur, sharpen and edges repeat the map's
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from nbglcnn.features.edits import formulas
 from nbglcnn.graph import Array
 
 Formula = Callable[..., Array]
@@ -52,135 +53,622 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """A transform: its name, its parameters in order, its formula for (n, c, h, w), in words too.
+class Reads:
+    """How a transform reads more than its own element: the loop of bend.glsl, and its cost.
 
-    `stages` are the passes that it takes on a device. `whole`: an element depends on its place or
-    on other channels, so the formula takes all channels, whichever are bent. `counts` are the
-    numbers of channels that a value may have; none for any.
+    Texts of GLSL, in which (x, y) is the element's place: `begin` sets `taps`, the number of reads;
+    `tap` sets the place `at` of read k, its `weight` and its channel, `from_channel`, or continues;
+    `fold` adds the element that was read, `v`, to `found`; `end` makes the result of `found` and
+    of the sum of `weights`. A place outside of the map is skipped. The cost of a pass counts
+    (base + slope · parameter) ** power reads, of the parameter of this number.
+    """
+
+    begin: str
+    tap: str
+    fold: str = "found += weight * v;"
+    end: str = ""
+    base: int = 1
+    slope: int = 0
+    parameter: int = 0
+    power: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A transform: its name, what becomes of x in words, and the same in numpy and in GLSL.
+
+    `formula` takes values (n, c, h, w) and the parameters in their order. `glsl` is the body of a
+    function of the element `x` (the result of `reads`, where there are some, which is also the
+    default), `old` before the transform, and its place, `example`, `channel`, `row` and `column`.
+    In all texts of GLSL P0 to P3 are the parameters.
+    `functions` are what it calls. `stages` are the passes that it takes on a device; u_stage is the
+    number of the present one. `whole`: an element depends on its place or on other channels, so the
+    formula takes all channels, whichever are bent. `counts` are the numbers of channels that a
+    value may have; none for any.
     """
 
     name: str
-    formula: Formula | None
     says: str
+    formula: Formula
+    glsl: str = ""
     parameters: tuple[Parameter, ...] = ()
+    reads: Reads | None = None
+    functions: tuple[str, ...] = ()
     stages: int = 1
     whole: bool = False
     counts: tuple[int, ...] = ()
 
 
-DEGREES = Parameter("degrees", 45, -180, 180, 1, unit="°")
-SIGMA = Parameter("sigma", 1, 0.1, 5, 0.1, least=0, most=16, above=True, unit="px")
-RADIUS = Parameter("radius", 1, 0, 8, 1, least=0, most=32, integer=True, unit="px")
 SEED = Parameter("seed", 0, 0, 99, 1, least=0, most=2**24 - 1, integer=True)
 
-KINDS = {
-    kind.name: kind
-    for kind in (
-        Kind("ablate", lambda x: np.zeros_like(x), "0"),
-        Kind("invert", lambda x: 1 - x, "1 − x"),
-        Kind(
-            "multiply",
-            lambda x, factor: x * np.float32(factor),
-            "x · factor",
-            (Parameter("factor", 2, -4, 4, 0.05),),
+
+# Of one element alone
+
+
+def _clamp(x: Array, low: float, high: float) -> Array:
+    """Low below it, high above it; NaN stays."""
+    least, most = np.float32(low), np.float32(high)
+    return np.where(x < least, least, np.where(x > most, most, x))
+
+
+POINTWISE = (
+    Kind("ablate", "0", lambda x: np.zeros_like(x), "return 0.0;"),
+    Kind("invert", "1 − x", lambda x: 1 - x, "return 1.0 - x;"),
+    Kind(
+        "multiply",
+        "x · factor",
+        lambda x, factor: x * np.float32(factor),
+        "return x * P0;",
+        (Parameter("factor", 2, -4, 4, 0.05),),
+    ),
+    Kind(
+        "add",
+        "x + number",
+        lambda x, number: x + np.float32(number),
+        "return x + P0;",
+        (Parameter("number", 1, -4, 4, 0.05),),
+    ),
+    Kind(
+        "clamp",
+        "low where x < low, high where x > high, else x",
+        _clamp,
+        # A NaN stays, told by its bits: some compilers make min and max of the comparisons, which
+        # drop it.
+        """
+if ((floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u) return x;
+return x < P0 ? P0 : x > P1 ? P1 : x;
+""",
+        (Parameter("low", 0, -4, 4, 0.05), Parameter("high", 1, -4, 4, 0.05)),
+    ),
+    Kind(
+        "threshold",
+        "1 where x > level, else 0",
+        lambda x, level: (x > np.float32(level)).astype(np.float32),
+        "return x > P0 ? 1.0 : 0.0;",
+        (Parameter("level", 0.5, -2, 2, 0.01),),
+    ),
+    Kind(
+        "contrast",
+        # As the CSS filter of that name: https://www.w3.org/TR/filter-effects-1/#contrastEquivalent
+        "0.5 + factor · (x − 0.5)",
+        lambda x, factor: 0.5 + np.float32(factor) * (x - 0.5),
+        "return 0.5 + P0 * (x - 0.5);",
+        (Parameter("factor", 1.5, 0, 4, 0.05),),
+    ),
+)
+
+
+# Of a pixel's channels
+
+LUMA = (0.299, 0.587, 0.114)  # ITU-R BT.601, as Pillow's mode "L"
+
+
+def _saturation(x: Array, factor: float) -> Array:
+    """Away from each pixel's grey or towards it; a fourth channel, alpha, stays."""
+    grey = sum(x[:, k : k + 1] * np.float64(share) for k, share in enumerate(LUMA))
+    found = x.astype(np.float64)
+    found[:, :3] = grey + np.float32(factor) * (found[:, :3] - grey)
+    return found
+
+
+COLOURS = (
+    Kind(
+        "saturation",
+        "grey + factor · (x − grey) of a colour picture",
+        _saturation,
+        "return channel > 2 ? old : x + P0 * (old - x);",
+        (Parameter("factor", 1.5, 0, 4, 0.05),),
+        Reads(
+            begin="taps = 3;",
+            tap="""
+from_channel = k;
+weight = k == 0 ? 0.299 : k == 1 ? 0.587 : 0.114;
+""",
+            fold="""
+#ifdef RESHAPED
+v = vec4(v.x);
+#else
+if (ONE_CHANNEL < 0) v = vec4(lane(v, k));
+#endif
+found += weight * v;
+""",
+            base=3,
         ),
-        Kind(
-            "add",
-            lambda x, number: x + np.float32(number),
-            "x + number",
-            (Parameter("number", 1, -4, 4, 0.05),),
+        whole=True,
+        counts=(3, 4),
+    ),
+)
+
+
+# Random numbers, the same for the same seed on every device
+
+
+def _scrambled(v: Array) -> Array:
+    state: Array = v * np.uint32(747796405) + np.uint32(2891336453)
+    word: Array = ((state >> ((state >> np.uint32(28)) + np.uint32(4))) ^ state) * np.uint32(
+        277803737
+    )
+    found: Array = (word >> np.uint32(22)) ^ word
+    return found
+
+
+def _seeded(index: Array, seed: float) -> Array:
+    """The first random word of each index."""
+    return _scrambled(index ^ _scrambled(np.array(int(seed), np.uint32)))
+
+
+def _uniform(word: Array) -> Array:
+    """From 0 to 1, without both ends; float32 has it exactly."""
+    found: Array = ((word >> np.uint32(9)) + 0.5) / 8388608
+    return found
+
+
+def _noise(x: Array, std: float, seed: float) -> Array:
+    """Nearly normal numbers: twelve uniform ones added (Irwin-Hall), of PCG's output function."""
+    with np.errstate(over="ignore"):
+        state = _seeded(np.arange(x.size, dtype=np.uint32).reshape(x.shape), seed)
+        total = np.zeros(x.shape)
+        for _ in range(12):
+            total += _uniform(state)
+            state = _scrambled(state)
+    return x + std * (total - 6)
+
+
+def _salt_and_pepper(x: Array, share: float, seed: float) -> Array:
+    """One random number for each pixel of an example, the same in all its channels."""
+    n, _, height, width = x.shape
+    places = np.arange(n * height * width, dtype=np.uint32).reshape(n, 1, height, width)
+    with np.errstate(over="ignore"):
+        drawn = _uniform(_seeded(places, seed))
+    most = np.float32(share)
+    return np.where(drawn < most / 2, x.dtype.type(0), np.where(drawn < most, x.dtype.type(1), x))
+
+
+RANDOM = """
+// Numbers that look random, from 0 to 2^32 - 1 (PCG's output function, Jarzynski and Olano 2020).
+uint scrambled(uint v) {
+  uint s = v * 747796405u + 2891336453u, w = ((s >> ((s >> 28u) + 4u)) ^ s) * 277803737u;
+  return (w >> 22u) ^ w;
+}
+uint seeded(int index, int seed) { return scrambled(uint(index) ^ scrambled(uint(seed))); }
+// From 0 to 1, exact: 23 bits and a half.
+float uniform_of(uint word) { return (float(word >> 9u) + 0.5) / 8388608.0; }
+"""
+NORMAL = """
+// Of mean 0 and deviation 1: twelve uniform numbers added (Irwin-Hall), alike on every device.
+float normal_at(int index, int seed) {
+  uint state = seeded(index, seed);
+  float sum = 0.0;
+  for (int k = 0; k < 12; k++) {
+    sum += uniform_of(state);
+    state = scrambled(state);
+  }
+  return sum - 6.0;
+}
+"""
+
+NOISE = (
+    Kind(
+        "noise",
+        "x + std · a nearly normal random number of each element",
+        _noise,
+        "return x + P0 * normal_at(place_of(example, channel, row, column), int(P1));",
+        (Parameter("std", 0.5, 0, 4, 0.05, least=0), SEED),
+        functions=(RANDOM, NORMAL),
+        whole=True,
+    ),
+    Kind(
+        "salt_and_pepper",
+        "0 or 1 at a random share of the pixels, the same ones in all channels",
+        _salt_and_pepper,
+        """
+float drawn = uniform_of(seeded((example * u_shown.z + row) * u_shown.w + column, int(P1)));
+return drawn < P0 / 2.0 ? 0.0 : drawn < P0 ? 1.0 : x;
+""",
+        (Parameter("share", 0.1, 0, 1, 0.01, least=0, most=1), SEED),
+        functions=(RANDOM,),
+        whole=True,
+    ),
+)
+
+
+# Of a neighbourhood; the map's border is repeated
+
+
+def _blur(x: Array, sigma: float) -> Array:
+    """A Gaussian, cut off at 4 sigma, with the border repeated."""
+    radius = int(4 * sigma + 0.5)
+    offsets = np.arange(-radius, radius + 1)
+    weights = np.exp(-0.5 * (offsets / sigma) ** 2)
+    weights /= weights.sum()
+    found = x.astype(np.float64)
+    for axis in (3, 2):
+        places = np.arange(x.shape[axis])
+        parts = [
+            weight * np.take(found, np.clip(places + offset, 0, x.shape[axis] - 1), axis)
+            for offset, weight in zip(offsets, weights, strict=True)
+        ]
+        found = np.sum(parts, axis=0)
+    return found
+
+
+def _sharpen(x: Array, amount: float, sigma: float) -> Array:
+    """Unsharp masking."""
+    return x + amount * (x - _blur(x, sigma))
+
+
+def _edges(x: Array) -> Array:
+    """Sobel's two derivatives as one length; divided by 4, so that a straight step of 1 gives 1."""
+    padded = np.pad(x.astype(np.float64), ((0, 0), (0, 0), (1, 1), (1, 1)), "edge")
+    height, width = x.shape[2:]
+    part = [[padded[:, :, r : r + height, c : c + width] for c in range(3)] for r in range(3)]
+    along = sum(k * (part[r][2] - part[r][0]) for r, k in enumerate((1, 2, 1)))
+    down = sum(k * (part[2][c] - part[0][c]) for c, k in enumerate((1, 2, 1)))
+    found: Array = np.hypot(along, down) / 4
+    return found
+
+
+def _pixelate(x: Array, size: float) -> Array:
+    """Means of blocks from the left top on; those at the right and bottom border may be smaller."""
+    found = x.astype(np.float64)
+    for axis in (3, 2):
+        starts = np.arange(0, x.shape[axis], int(size))
+        lengths = np.diff(starts, append=x.shape[axis])
+        shape = [-1 if one == axis else 1 for one in range(4)]
+        means = np.add.reduceat(found, starts, axis) / lengths.reshape(shape)
+        found = np.repeat(means, lengths, axis)
+    return found
+
+
+MEAN = """
+found /= weights;
+if (u_stage == 0) return found;
+"""
+
+SIGMA = Parameter("sigma", 1, 0.1, 5, 0.1, least=0, most=16, above=True, unit="px")
+
+
+def _gaussian(parameter: int) -> Reads:
+    """Along x in the first stage and along y in the second, cut off at 4 sigma."""
+    return Reads(
+        begin=f"""
+sigma = P{parameter};
+radius = int(4.0 * sigma + 0.5);
+taps = 2 * radius + 1;
+""",
+        tap="""
+float d = float(k - radius);
+weight = exp(-0.5 * d * d / (sigma * sigma));
+at += u_stage == 0 ? ivec2(k - radius, 0) : ivec2(0, k - radius);
+at = clamp(at, ivec2(0), u_shown.wz - 1);
+""",
+        end=MEAN,
+        slope=8,
+        parameter=parameter,
+    )
+
+
+FILTERS = (
+    Kind(
+        "blur",
+        "a Gaussian of deviation sigma over x",
+        _blur,
+        parameters=(SIGMA,),
+        reads=_gaussian(0),
+        stages=2,
+    ),
+    Kind(
+        "sharpen",
+        "x + amount · (x − blur(x))",
+        _sharpen,
+        "return old + P0 * (old - x);",
+        (Parameter("amount", 1, 0, 4, 0.05), SIGMA),
+        _gaussian(1),
+        stages=2,
+    ),
+    Kind(
+        "edges",
+        "how steep x is: Sobel’s two derivatives as one length",
+        _edges,
+        reads=Reads(
+            begin="taps = 9;",
+            tap="at = clamp(at + ivec2(k % 3, k / 3) - 1, ivec2(0), u_shown.wz - 1);",
+            fold="""
+ivec2 d = ivec2(k % 3, k / 3) - 1;
+found += float(d.x * (2 - abs(d.y))) * v;
+second += float(d.y * (2 - abs(d.x))) * v;
+""",
+            end="found = sqrt(found * found + second * second) / 4.0;",
+            base=9,
         ),
-        Kind(
-            "clamp",
-            formulas.clamp,
-            "low where x < low, high where x > high, else x",
-            (Parameter("low", 0, -4, 4, 0.05), Parameter("high", 1, -4, 4, 0.05)),
+    ),
+    Kind(
+        "pixelate",
+        "the mean of each block of size × size pixels",
+        _pixelate,
+        parameters=(Parameter("size", 4, 1, 32, 1, least=1, most=256, integer=True, unit="px"),),
+        reads=Reads(
+            begin="taps = int(P0);",
+            tap="""
+at = u_stage == 0 ? ivec2(x / taps * taps + k, y) : ivec2(x, y / taps * taps + k);
+""",
+            end=MEAN,
+            base=0,
+            slope=1,
         ),
-        Kind(
-            "threshold",
-            lambda x, level: (x > np.float32(level)).astype(np.float32),
-            "1 where x > level, else 0",
-            (Parameter("level", 0.5, -2, 2, 0.01),),
-        ),
-        Kind(
-            "contrast",
-            # As the CSS filter of that name: https://www.w3.org/TR/filter-effects-1/#contrastEquivalent
-            lambda x, factor: 0.5 + np.float32(factor) * (x - 0.5),
-            "0.5 + factor · (x − 0.5)",
-            (Parameter("factor", 1.5, 0, 4, 0.05),),
-        ),
-        Kind(
-            "saturation",
-            formulas.saturation,
-            "grey + factor · (x − grey) of a colour picture",
-            (Parameter("factor", 1.5, 0, 4, 0.05),),
-            whole=True,
-            counts=(3, 4),
-        ),
-        Kind(
-            "noise",
-            formulas.noise,
-            "x + std · a nearly normal random number of each element",
-            (Parameter("std", 0.5, 0, 4, 0.05, least=0), SEED),
-            whole=True,
-        ),
-        Kind(
-            "salt_and_pepper",
-            formulas.salt_and_pepper,
-            "0 or 1 at a random share of the pixels, the same ones in all channels",
-            (Parameter("share", 0.1, 0, 1, 0.01, least=0, most=1), SEED),
-            whole=True,
-        ),
-        Kind("blur", formulas.blur, "a Gaussian of deviation sigma over x", (SIGMA,), stages=2),
-        Kind(
-            "sharpen",
-            formulas.sharpen,
-            "x + amount · (x − blur(x))",
-            (Parameter("amount", 1, 0, 4, 0.05), SIGMA),
-            stages=2,
-        ),
-        Kind("edges", formulas.edges, "how steep x is: Sobel’s two derivatives as one length"),
-        Kind(
-            "pixelate",
-            formulas.pixelate,
-            "the mean of each block of size × size pixels",
-            (Parameter("size", 4, 1, 32, 1, least=1, most=256, integer=True, unit="px"),),
-            stages=2,
-        ),
-        Kind("erode", formulas.erode, "the least in an ellipse of this radius", (RADIUS,)),
-        Kind("dilate", formulas.dilate, "the greatest in an ellipse of this radius", (RADIUS,)),
-        Kind(
-            "translate",
-            formulas.translate,
-            "moved right by x widths and down by y heights",
-            (Parameter("x", 0.25, -1, 1, 0.01), Parameter("y", 0, -1, 1, 0.01)),
-        ),
-        Kind(
-            "scale",
-            formulas.scale,
-            "factor times as large, around the middle",
-            (Parameter("factor", 1.5, 0.1, 4, 0.05, least=0, above=True),),
-        ),
-        Kind("rotate", formulas.rotate, "turned counter-clockwise around the middle", (DEGREES,)),
-        Kind("flip_h", lambda x: x[:, :, :, ::-1], "left and right exchanged"),
-        Kind("flip_v", lambda x: x[:, :, ::-1], "top and bottom exchanged"),
-        Kind(
-            "occlude",
-            formulas.occlude,
-            "value in a square of size × size pixels around x widths and y heights",
-            (
-                Parameter("x", 0.5, 0, 1, 0.01),
-                Parameter("y", 0.5, 0, 1, 0.01),
-                Parameter("size", 8, 1, 64, 1, least=1, most=2**14, integer=True, unit="px"),
-                Parameter("value", 0, -4, 4, 0.05),
-            ),
+        stages=2,
+    ),
+)
+
+
+# The least and the greatest in an ellipse, of what lies within the map
+
+
+def ellipse(radius: int) -> list[tuple[int, int]]:
+    """Offsets (row, column) of OpenCV's MORPH_ELLIPSE of 2 radius + 1 pixels a side."""
+    found = []
+    for down in range(-radius, radius + 1):
+        half = round(math.sqrt(radius**2 - down**2))
+        found += [(down, right) for right in range(-half, half + 1)]
+    return found
+
+
+def _morphology(x: Array, radius: float, fold: Callable[[Array, Array], Array]) -> Array:
+    height, width = x.shape[2:]
+    found = x.copy()
+    for down, right in ellipse(int(radius)):
+        rows = slice(max(0, -down), min(height, height - down))
+        columns = slice(max(0, -right), min(width, width - right))
+        if rows.start >= rows.stop or columns.start >= columns.stop:
+            continue
+        other = x[
+            :, :, rows.start + down : rows.stop + down, columns.start + right : columns.stop + right
+        ]
+        found[:, :, rows, columns] = fold(found[:, :, rows, columns], other)
+    return found
+
+
+def _erode(x: Array, radius: float) -> Array:
+    """The least in an ellipse, of what lies within the map."""
+    return _morphology(x, radius, np.minimum)
+
+
+def _dilate(x: Array, radius: float) -> Array:
+    """The greatest in the same ellipse."""
+    return _morphology(x, radius, np.maximum)
+
+
+RADIUS = Parameter("radius", 1, 0, 8, 1, least=0, most=32, integer=True, unit="px")
+
+
+def _in_ellipse(fold: str) -> Reads:
+    """Those of OpenCV's getStructuringElement(MORPH_ELLIPSE, (2 r + 1, 2 r + 1))."""
+    return Reads(
+        begin="""
+radius = int(P0);
+taps = (2 * radius + 1) * (2 * radius + 1);
+""",
+        tap="""
+ivec2 d = ivec2(k % (2 * radius + 1), k / (2 * radius + 1)) - radius;
+if (abs(d.x) > int(sqrt(float(radius * radius - d.y * d.y)) + 0.5)) continue;
+at += d;
+""",
+        fold=fold,
+        slope=2,
+        power=2,
+    )
+
+
+MORPHOLOGY = (
+    Kind(
+        "erode",
+        "the least in an ellipse of this radius",
+        _erode,
+        parameters=(RADIUS,),
+        reads=_in_ellipse("found = any_read ? min(found, v) : v;"),
+    ),
+    Kind(
+        "dilate",
+        "the greatest in an ellipse of this radius",
+        _dilate,
+        parameters=(RADIUS,),
+        reads=_in_ellipse("found = any_read ? max(found, v) : v;"),
+    ),
+)
+
+
+# Moved, turned and resized: bilinear reads with zeros outside of the map
+
+
+def _affine(x: Array, place: Callable[[Array, Array], tuple[Array, Array]]) -> Array:
+    """Bilinear reads of (sx, sy) = place(column, row), with zeros outside of the map."""
+    height, width = x.shape[2:]
+    rows, columns = np.mgrid[:height, :width].astype(np.float64)
+    sx, sy = place(columns, rows)
+    left, top = np.floor(sx), np.floor(sy)
+    found = np.zeros(x.shape, np.float64)
+    for down in (0, 1):
+        for right in (0, 1):
+            weight = np.abs(1 - down - (sy - top)) * np.abs(1 - right - (sx - left))
+            column, row = left + right, top + down
+            inside = (weight > 0) & (column >= 0) & (column < width) & (row >= 0) & (row < height)
+            at = row[inside].astype(int), column[inside].astype(int)
+            found[:, :, inside] += weight[inside] * x[:, :, at[0], at[1]]
+    return found
+
+
+def _middle(x: Array) -> tuple[float, float]:
+    return (x.shape[3] - 1) / 2, (x.shape[2] - 1) / 2
+
+
+def _turn(degrees: float) -> tuple[float, float]:
+    """Cosine and sine, exact for quarter turns."""
+    quarters = math.floor(degrees / 90 + 0.5)
+    rest = math.radians(degrees - 90 * quarters)
+    cosine, sine = math.cos(rest), math.sin(rest)
+    return [(cosine, sine), (-sine, cosine), (-cosine, -sine), (sine, -cosine)][quarters % 4]
+
+
+def _rotate(x: Array, degrees: float) -> Array:
+    """Turned counter-clockwise around the middle of the pixels."""
+    (mx, my), (cosine, sine) = _middle(x), _turn(degrees)
+    return _affine(
+        x,
+        lambda column, row: (
+            mx + cosine * (column - mx) - sine * (row - my),
+            my + sine * (column - mx) + cosine * (row - my),
         ),
     )
-}  # fmt: skip
+
+
+def _scale(x: Array, factor: float) -> Array:
+    """Factor times as large, around the middle of the pixels."""
+    mx, my = _middle(x)
+    return _affine(x, lambda column, row: (mx + (column - mx) / factor, my + (row - my) / factor))
+
+
+def _translate(x: Array, right: float, down: float) -> Array:
+    """Moved by shares of the width and the height."""
+    height, width = x.shape[2:]
+    return _affine(x, lambda column, row: (column - right * width, row - down * height))
+
+
+TURN = """
+// Turned by an angle in degrees: exact for quarter turns, and as exact as float32 elsewhere, which
+// the built-in functions need not be.
+vec2 turned(vec2 d, float degrees) {
+  float quarters = floor(degrees / 90.0 + 0.5), r = radians(degrees - 90.0 * quarters), s = r * r;
+  float sine = r * (1.0 - s / 6.0 * (1.0 - s / 20.0 * (1.0 - s / 42.0 * (1.0 - s / 72.0))));
+  float cosine = 1.0 - s / 2.0 * (1.0 - s / 12.0 * (1.0 - s / 30.0 * (1.0 - s / 56.0)));
+  int k = int(quarters) & 3;
+  vec2 t = k < 2 ? (k == 0 ? vec2(cosine, sine) : vec2(-sine, cosine))
+                 : (k == 2 ? vec2(-cosine, -sine) : vec2(sine, -cosine));
+  return vec2(t.x * d.x - t.y * d.y, t.y * d.x + t.x * d.y);
+}
+"""
+
+
+def _from(origin: str) -> Reads:
+    """Reads of the four pixels around a place: `origin`, as GLSL of the pixel `to`, (x, y)."""
+    return Reads(
+        begin=f"""
+taps = 4;
+vec2 size = vec2(u_shown.wz), middle = (size - 1.0) / 2.0, to = vec2(x, y);
+from = {origin};
+""",
+        tap="""
+at = corner + ivec2(k & 1, k >> 1);
+weight = ((k & 1) == 1 ? part.x : 1.0 - part.x) * (k > 1 ? part.y : 1.0 - part.y);
+if (weight == 0.0) continue;
+""",
+        base=4,
+    )
+
+
+AFFINE = (
+    Kind(
+        "translate",
+        "moved right by x widths and down by y heights",
+        _translate,
+        parameters=(Parameter("x", 0.25, -1, 1, 0.01), Parameter("y", 0, -1, 1, 0.01)),
+        reads=_from("to - vec2(P0, P1) * size"),
+    ),
+    Kind(
+        "scale",
+        "factor times as large, around the middle",
+        _scale,
+        parameters=(Parameter("factor", 1.5, 0.1, 4, 0.05, least=0, above=True),),
+        reads=_from("middle + (to - middle) / P0"),
+    ),
+    Kind(
+        "rotate",
+        "turned counter-clockwise around the middle",
+        _rotate,
+        parameters=(Parameter("degrees", 45, -180, 180, 1, unit="°"),),
+        reads=_from("middle + turned(to - middle, P0)"),
+        functions=(TURN,),
+    ),
+    Kind(
+        "flip_h",
+        "left and right exchanged",
+        lambda x: x[:, :, :, ::-1],
+        reads=_from("vec2(size.x - 1.0 - to.x, to.y)"),
+    ),
+    Kind(
+        "flip_v",
+        "top and bottom exchanged",
+        lambda x: x[:, :, ::-1],
+        reads=_from("vec2(to.x, size.y - 1.0 - to.y)"),
+    ),
+)
+
+
+# Of a part of the map
+
+# Where a patch's edge falls on the middle of a pixel, up to rounding, all devices go one way.
+TIE = 1 / 1024
+
+
+def _occlude(x: Array, right: float, down: float, size: float, value: float) -> Array:
+    """One value in a square around a place, given in widths and heights."""
+    height, width = x.shape[2:]
+    found = x.copy()
+    left, top = (
+        math.floor(float(np.float32(share)) * side - size / 2 + 0.5 + TIE)
+        for share, side in ((right, width), (down, height))
+    )
+    rows, columns = (slice(max(0, k), max(0, k + int(size))) for k in (top, left))
+    found[:, :, rows, columns] = value
+    return found
+
+
+PATCHES = (
+    Kind(
+        "occlude",
+        "value in a square of size × size pixels around x widths and y heights",
+        _occlude,
+        """
+vec2 at = vec2(column, row);
+vec2 corner = floor(vec2(P0, P1) * vec2(u_shown.wz) - P2 / 2.0 + 0.5 + 1.0 / 1024.0);
+return all(greaterThanEqual(at, corner)) && all(lessThan(at, corner + P2)) ? P3 : x;
+""",
+        (
+            Parameter("x", 0.5, 0, 1, 0.01),
+            Parameter("y", 0.5, 0, 1, 0.01),
+            Parameter("size", 8, 1, 64, 1, least=1, most=2**14, integer=True, unit="px"),
+            Parameter("value", 0, -4, 4, 0.05),
+        ),
+    ),
+)
+
+# In the order in which pages offer them.
+KINDS = {
+    kind.name: kind
+    for kind in (*POINTWISE, *COLOURS, *NOISE, *FILTERS, *MORPHOLOGY, *AFFINE, *PATCHES)
+}
 
 GLSL = "glsl"  # of a text of one's own
 INJECT = "inject"  # of an array in the place of the values
-# What bend.glsl calls them, by number; the first and the third are the runtimes' own.
+# How bend.glsl numbers them; the first and the third are the runtimes' own.
 NUMBERS = {name: number for number, name in enumerate(("none", INJECT, "difference", *KINDS, GLSL))}
 MOST_PARAMETERS = 8  # of a text of one's own

@@ -22,8 +22,8 @@ from nbglcnn.errors import InputError, NbglcnnError, to_write
 from nbglcnn.features.edits.records import to_dict
 from nbglcnn.features.export.offline import offline, offline_teaching
 from nbglcnn.features.export.samples import samples_of
-from nbglcnn.features.sources.public_sources import Blobs
-from nbglcnn.features.sources.records import Source
+from nbglcnn.features.sources.input_source import Blobs
+from nbglcnn.features.sources.records import SourceRecord
 from nbglcnn.load import prepared
 from nbglcnn.widget import code, protocol
 from nbglcnn.widget.network import Network, raw
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 # Of a source's pictures in a page, and of what it trains on: as text they are a third more, and a
 # browser holds them twice.
 MOST_OF_SOURCE = 2**26
-WithBlobs = tuple[Source | None, Blobs | None]
+WithBlobs = tuple[SourceRecord | None, Blobs | None]
 DEFLATED = 0.9  # of their bytes, at most: what saves less is left as it is
 SNAPSHOT_SHARE = 0.006  # of the page's bytes, at most
 PAGE = Path(__file__).with_name("page.html")
@@ -183,7 +183,7 @@ def page(
         edits=tuple(to_dict(network.edits)),
         injected=tuple(used),
         # Whoever opens the page needs no path of this machine.
-        source=None if wire is None else {**msgspec.to_builtins(wire), "folder": ""},
+        source=None if wire is None else msgspec.to_builtins(wire),
         blobs=tuple(named),
         training=msgspec.to_builtins(trains.record) if trains else None,
         weights=trains.weights if trains else (),

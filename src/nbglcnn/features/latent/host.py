@@ -20,9 +20,9 @@ from nbglcnn.features.latent.latent import (
     small_pictures,
     spread,
 )
-from nbglcnn.features.sources import Images
 from nbglcnn.features.sources.blocks import Blocks
-from nbglcnn.features.sources.public_sources import chosen_input
+from nbglcnn.features.sources.images import Images
+from nbglcnn.features.sources.input_source import chosen_input
 from nbglcnn.graph import Array
 from nbglcnn.inputs.arrays import plain_array
 from nbglcnn.lowering import lower

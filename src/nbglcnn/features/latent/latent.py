@@ -10,10 +10,12 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal, Self
 from uuid import uuid4
 
+import msgspec
 import numpy as np
+from msgspec import Meta
 
 from nbglcnn.errors import InputError, nearest
 from nbglcnn.features.edits.records import Edit, editable
@@ -21,16 +23,40 @@ from nbglcnn.features.edits.skipped_passes import following
 from nbglcnn.features.edits.transforms import INJECT
 from nbglcnn.features.sources.blocks import Blocks
 from nbglcnn.features.sources.images import Images
-from nbglcnn.features.sources.public_sources import InputSource, folder_of
-from nbglcnn.features.sources.records import MOST_CODES, Kind, Source
+from nbglcnn.features.sources.input_source import InputSource, folder_of
+from nbglcnn.features.sources.records import Name, NonNegative, SourceRecord, Text
 from nbglcnn.graph import Array
 from nbglcnn.inputs.arrays import plain_array
 from nbglcnn.plan.schema import Float32, Input, Plan, Value
 
 NAME = "latent"  # of the edit that puts a code in its layer's place, and of its array
+MOST_CODES = 4096  # numbers of a code
 MOST_ITEMS = 2000  # whose codes are computed
 MOST_BYTES = 2**24  # of these codes
 SIDE = 28  # pixels of an item's small picture, at most
+
+
+class LatentRecord(SourceRecord, frozen=True, kw_only=True, tag="latent"):
+    """A latent: `code` has all numbers of its layer, row-major; its layer is the `input`.
+
+    `data` is the blob of its data's codes, with `labels` and `classes` as of a data set. `items`
+    names the data itself as a data set, of `count`, `block` and `dtype`, to go back to: the labels
+    of that are those of the same name. `folder` is as of a data set.
+    """
+
+    data: Name = ""
+    count: NonNegative = 0
+    block: NonNegative = 0
+    dtype: Literal["uint8", "float32"] = "uint8"
+    labels: Name = ""
+    classes: Name = ""
+    items: Name = ""
+    code: Annotated[tuple[float, ...], Meta(max_length=MOST_CODES)] = ()
+    folder: Text = ""
+
+    def exported(self) -> Self:
+        """The same for an exported page, which has the codes of the data and not the data."""
+        return msgspec.structs.replace(super().exported(), items="", folder="")
 
 
 @dataclass(frozen=True, repr=False)
@@ -65,7 +91,9 @@ class Latent(InputSource):
     """
 
     offers: ClassVar[tuple[str, ...]] = ("codes", "items", "known", "with_code")
-    kind: ClassVar[Kind] = "latent"
+    record: ClassVar[type[SourceRecord]] = LatentRecord
+    by_pages: ClassVar[bool] = False
+    feeds: ClassVar[bool] = False
     takes: ClassVar[str] = "float32"
 
     layer: str
@@ -133,14 +161,15 @@ class Latent(InputSource):
         """Whether its data can be this input's."""
         return record.dtype == "float32"
 
-    def wire(self, key: str) -> Source:
-        """In the words of pages, but for blobs: `key` is that of the layer."""
+    def wire(self, key: str) -> SourceRecord:
+        """Its record, but for blobs: `key` is that of the layer."""
         code = () if self.code is None else tuple(float(one) for one in self.code)
         folder = folder_of(self.data, self.labels, self.classes)
-        return Source(kind=self.kind, input=self.layer, code=code, folder=folder)
+        return LatentRecord(input=self.layer, code=code, folder=folder)
 
-    def followed(self, wire: Source) -> Latent:
+    def followed(self, wire: SourceRecord) -> Latent:
         """The same as a page has moved it; InputError for a code or a layer that doesn't fit."""
+        assert isinstance(wire, LatentRecord)
         if wire.input != self.layer:
             raise InputError(f"Latent({self.layer!r}): another layer, {wire.input!r}, is another")
         count = len(wire.code) if self.code is None else self.code.size
@@ -300,7 +329,7 @@ class CodeBlobs:
             self._parts[f"{self._name}.classes"] = json.dumps(list(classes)).encode()
 
     def fields(self) -> dict[str, Any]:
-        """The fields of the Source that name them."""
+        """The fields of the record that name them."""
         names = {"data": "", "labels": ".labels", "classes": ".classes"}
         own = {field: f"{self._name}{part}" for field, part in names.items()}
         found: dict[str, Any] = {field: name for field, name in own.items() if name in self._parts}

@@ -73,7 +73,7 @@ class Blocks:
         return ours == theirs
 
     def fields(self) -> dict[str, Any]:
-        """The fields of the Source that name it."""
+        """The fields of the record that name it."""
         return {
             "data": self.name,
             "count": self.items.count,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -15,25 +14,16 @@ from nbglcnn.errors import InputError, NbglcnnError, users_line
 from nbglcnn.features.feature import Feature, Host
 from nbglcnn.features.latent.host import LatentHost
 from nbglcnn.features.latent.injection import inject_code
-from nbglcnn.features.latent.latent import Latent
-from nbglcnn.features.sources import Drawing, Noise, Picture, Video, Webcam
-from nbglcnn.features.sources.input_feed import InputFeed, is_equal, same_source
-from nbglcnn.features.sources.public_sources import Blobs, InputSource, chosen_input, feeding
-from nbglcnn.features.sources.records import OF_ONE_PAGE, Kind, Source
+from nbglcnn.features.latent.latent import Latent, LatentRecord
+from nbglcnn.features.sources.input_feed import InputFeed, is_equal
+from nbglcnn.features.sources.input_source import Blobs, InputSource, chosen_input, feeding
+from nbglcnn.features.sources.kinds import KINDS, Source
+from nbglcnn.features.sources.records import SourceRecord, blob_fields, data_of
 from nbglcnn.graph import Array
 from nbglcnn.plan.schema import Input
 from nbglcnn.widget import protocol
 
 SOURCE = "_source"  # what pages and Python tell each other
-# What a page may begin without Python having made it.
-OF_PAGES: Mapping[Kind, type[InputSource]] = {
-    source.kind: source for source in (Webcam, Video, Picture, Drawing, Noise)
-}
-# What names the blobs of a source, where it has none.
-NO_BLOBS = {
-    name: getattr(Source(kind="noise", input=""), name)
-    for name in ("data", "count", "block", "dtype", "labels", "classes", "items")
-}
 
 
 class SourcesTrait(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -148,7 +138,7 @@ class SourcesHost:
         if blobs is not None:
             wire = msgspec.structs.replace(wire, **blobs.fields())
         now = self.feed.wire
-        if now is not None and same_source(now, wire):
+        if now is not None and now.is_like(wire):
             wire = msgspec.structs.replace(wire, owner=now.owner)  # it goes on there
         found = replace(source, owner=wire.owner)
         if blobs is not None:
@@ -191,16 +181,16 @@ class SourcesHost:
 
     def _check_of_page(self, source: InputSource) -> None:
         """InputError for what a page alone has, and has not now."""
-        lacks = source.kind == "picture" or (isinstance(source, Video) and source.data is None)
-        if not lacks:
+        if not source.missing:
             return
         now = self.feed.wire
         then = source.wire("")
-        if now is None or not same_source(now, then) or now.title != then.title:
-            what = "a picture" if source.kind == "picture" else "a film without data"
+        titles = {getattr(one, "title", "") for one in (now, then)}
+        if now is None or not now.is_like(then) or len(titles) > 1:
             raise InputError(
-                f"{source!r} is {what} that was chosen in a page, which has another source now: "
-                "choose it there, or give the file (nbglcnn.Images([path]), nbglcnn.Video(path))"
+                f"{source!r} is {source.missing} that was chosen in a page, which has another "
+                "source now: choose it there, or give the file (nbglcnn.Images([path]), "
+                "nbglcnn.Video(path))"
             )
 
     def _input_record(self, key: str, *, one: bool) -> Input:
@@ -235,10 +225,10 @@ class SourcesHost:
         given = self._given.get(kind)
         return given[1] if given else None
 
-    def _take_data_of_latent(self, wire: Source) -> None:
+    def _take_data_of_latent(self, wire: SourceRecord) -> None:
         """A page goes back to the data of a latent: that is the data set of now."""
         data_set = self._latent.data_set
-        if wire.kind == "images" and data_set is not None and wire.data == data_set[1].name:
+        if data_set is not None and wire.kind == "images" and data_of(wire) == data_set[1].name:
             self._given[wire.kind] = data_set
 
     def _blob(self, name: str) -> memoryview | None:
@@ -249,14 +239,12 @@ class SourcesHost:
                 return found
         return None
 
-    def exported(self) -> tuple[Source | None, Blobs | None]:
+    def exported(self) -> tuple[SourceRecord | None, Blobs | None]:
         """The source of now for a page of its own, which has no owner yet, and its blobs."""
         wire = self.feed.wire
-        if wire is None or (wire.kind in ("picture", "video") and not wire.data):
+        if wire is None or (self._record is not None and self._record.missing):
             return None, None  # a page alone has it: the last picture is the input
-        blobs = self._blobs_of(wire.kind) if wire.data else None
-        # All of a latent's data would be in the file, for a way back alone.
-        return msgspec.structs.replace(wire, owner="", items=""), blobs
+        return wire.exported(), self._blobs_of(wire.kind) if data_of(wire) else None
 
     def turn_off(self) -> None:
         """No source any more: its input was replaced."""
@@ -273,7 +261,7 @@ class SourcesHost:
         finally:
             self._following = before
 
-    def _tell_source(self, wire: Source | None) -> None:
+    def _tell_source(self, wire: SourceRecord | None) -> None:
         """Tell pages of a source that Python sets."""
         self._turn += 1
         self._went(wire)
@@ -283,11 +271,11 @@ class SourcesHost:
         """Tell pages what is so."""
         self._host.set(_source={"source": _words(self.feed.wire), "turn": self._turn})
 
-    def _went(self, wire: Source | None) -> None:
+    def _went(self, wire: SourceRecord | None) -> None:
         """Another source is on, or the same with other settings."""
         self.feed.wire = wire
         self._connection.owner = wire.owner if wire else ""
-        if wire is not None and wire.kind == "latent":
+        if isinstance(wire, LatentRecord):
             inject_code(self._network, wire.input, wire.code)
         elif self._network.latent is not None:
             self._network.cut(None)
@@ -312,7 +300,7 @@ class SourcesHost:
         self._turn = max(self._turn, told.turn or 0)  # of a Viewer that this one is linked to
         self.feed.ask_last(wire)
         self._went(wire)
-        if source is not None and wire is not None and wire.data:
+        if source is not None and wire is not None and data_of(wire):
             self._given[wire.kind] = source, self._given[wire.kind][1]
         self._follow_record(source)
         if isinstance(source, Latent) and self._latent.is_outdated(source):
@@ -320,31 +308,31 @@ class SourcesHost:
         if self._network.plan.hash != planned:
             self._host.show()
 
-    def _checked_source(self, wire: Source | None) -> tuple[Source | None, InputSource | None]:
+    def _checked_source(
+        self, wire: SourceRecord | None
+    ) -> tuple[SourceRecord | None, InputSource | None]:
         """What a page says, and the record of it; InputError where that cannot be."""
         if wire is None:
             return None, None
         now = self.feed.wire
-        pages = self._connection.pages if wire.kind in OF_ONE_PAGE else ()
+        pages = self._connection.pages if wire.of_one_page else ()
         if wire.owner and wire.owner not in pages:
             raise InputError(
                 f"{wire.kind} of the page {wire.owner!r}, which is none of this Viewer"
             )
-        if not all(
-            math.isfinite(number) for number in (wire.rate, wire.mean, wire.std, *wire.code)
-        ):
+        if not wire.is_finite():
             raise InputError(f"{wire.kind} with a number that is not finite")
         self._take_data_of_latent(wire)
         given = self._given.get(wire.kind)
-        own = {name: getattr(wire, name) for name in NO_BLOBS}
-        if given is not None and own == {**NO_BLOBS, **given[1].fields()}:
+        own, none = blob_fields(wire), blob_fields(type(wire)(input=""))
+        if given is not None and own == {**none, **given[1].fields()}:
             source = given[0].followed(wire)  # InputError for an index beyond the last
-        elif own != NO_BLOBS:
+        elif own != none:
             raise InputError(f"{wire.kind} of data that Python has not given to this Viewer")
-        elif now is not None and self._record is not None and same_source(now, wire):
+        elif now is not None and self._record is not None and now.is_like(wire):
             source = self._record.followed(wire)
-        elif wire.kind in OF_PAGES:
-            source = OF_PAGES[wire.kind].of(wire)
+        elif KINDS[wire.kind].by_pages:
+            source = KINDS[wire.kind].of(wire)
         else:
             raise InputError(f"{wire.kind} is for Python to give")
         if not wire.input:
@@ -360,5 +348,5 @@ def _told(words: object) -> SourcesTrait:
         raise InputError(str(error)) from None
 
 
-def _words(wire: Source | None) -> Any:
+def _words(wire: SourceRecord | None) -> Any:
     return None if wire is None else msgspec.to_builtins(wire)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import msgspec
+from msgspec import Meta
 
 from nbglcnn import classes as class_names
 from nbglcnn.errors import InputError
 from nbglcnn.features.sources.blocks import Blocks
-from nbglcnn.features.sources.items import Items, items_of, label_numbers
-from nbglcnn.features.sources.public_sources import (
+from nbglcnn.features.sources.input_source import (
     MOST_RATE,
     Blobs,
     InputSource,
@@ -22,9 +22,41 @@ from nbglcnn.features.sources.public_sources import (
     whole,
     yes_or_no,
 )
-from nbglcnn.features.sources.records import Kind, Source
+from nbglcnn.features.sources.items import Items, items_of, label_numbers
+from nbglcnn.features.sources.records import Name, NonNegative, SourceRecord, Text
 from nbglcnn.graph import Array
 from nbglcnn.plan.schema import Input
+
+
+class ImagesRecord(SourceRecord, frozen=True, kw_only=True, tag="images"):
+    """A data set: `count` items in blocks of `block` items each.
+
+    Block k is the blob `data.k`, items one after the other, in (channels, height, width) of the
+    input. They are "uint8", 255 of which are 1, or "float32" as they are. `index` is the item that
+    is shown, counted in the set's own order also while it is `shuffled`, by the `seed`; `playing`
+    goes on by itself, at `rate` items a second. `labels` is a blob of JSON with one number an item,
+    -1 for none, and `classes` one with their names; "" where there are none. `title` is what people
+    call it; `folder` is where Python finds the data, in the words that it was given and with the
+    folder's own labels; "" for other data, and in a page of its own.
+    """
+
+    data: Name = ""
+    count: NonNegative = 0
+    block: NonNegative = 0
+    dtype: Literal["uint8", "float32"] = "uint8"
+    labels: Name = ""
+    classes: Name = ""
+    index: NonNegative = 0
+    playing: bool = False
+    rate: Annotated[float, Meta(ge=0, le=MOST_RATE)] = 2.0
+    shuffled: bool = False
+    seed: NonNegative = 0
+    title: Text = ""
+    folder: Text = ""
+
+    def exported(self) -> Self:
+        """The same for an exported page."""
+        return msgspec.structs.replace(super().exported(), folder="")
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,9 +106,9 @@ class Images(InputSource):
         OSError: the folder cannot be read.
     """
 
-    kind: ClassVar[Kind] = "images"
+    record: ClassVar[type[SourceRecord]] = ImagesRecord
+    by_pages: ClassVar[bool] = False
     offers: ClassVar[tuple[str, ...]] = ("at",)
-    told: ClassVar[tuple[str, ...]] = ("index", "playing", "rate", "shuffled", "seed", "title")
     takes: ClassVar[str] = (
         "arrays of float32, (n, channels, height, width), or pictures as uint8, channels first or "
         "last"
@@ -155,8 +187,8 @@ class Images(InputSource):
         blocks = blobs if isinstance(blobs, Blocks) else self.blobs(record)
         return blocks.tensor(self.index)
 
-    def wire(self, key: str) -> Source:
-        """In the words of pages, but for blobs."""
+    def wire(self, key: str) -> SourceRecord:
+        """Its record, but for blobs."""
         own = self.opened
         folder = folder_of(self.data, own.given_labels, own.given_classes)
         return msgspec.structs.replace(super().wire(key), folder=folder)

@@ -8,7 +8,7 @@ import warnings
 
 from nbglcnn.errors import NbglcnnError, PageError, users_line
 from nbglcnn.features.feature import Host
-from nbglcnn.features.sources.records import OF_ONE_PAGE, Source
+from nbglcnn.features.sources.records import SourceRecord
 from nbglcnn.graph import Array
 from nbglcnn.widget import protocol
 from nbglcnn.widget.connection import QUIET_S, Page, Request
@@ -31,7 +31,7 @@ class InputFeed:
         self._host = host
         self._network = host.network
         self._connection = host.connection
-        self.wire: Source | None = None
+        self.wire: SourceRecord | None = None
         self._adoption: tuple[Request, str] | None = None
         self._asked_at = NEVER  # when the page was asked for it, and for how long it isn't again
         self._pause = ADOPTED_S
@@ -42,7 +42,7 @@ class InputFeed:
         wire, pages = self.wire, self._connection.usable
         if wire is None or not pages or wire.input not in self._network.inputs:
             return []
-        if wire.kind in OF_ONE_PAGE and not any(page.id == wire.owner for page in pages):
+        if wire.of_one_page and not any(page.id == wire.owner for page in pages):
             return []  # nobody has started it: the last tensor stays
         return [wire.input]
 
@@ -51,7 +51,7 @@ class InputFeed:
         wire = self.wire
         if wire is None or wire.input not in self._network.inputs:
             return None
-        if wire.kind in OF_ONE_PAGE:
+        if wire.of_one_page:
             return self._connection.pages.get(wire.owner)
         pages = [page for page in self._connection.usable if page.fed is not None]
         return max(pages, key=lambda page: page.fed_at, default=None)
@@ -65,7 +65,7 @@ class InputFeed:
         if self._adopted == (page.id, page.fed_at):
             return
         self._connection.owner = wire.owner  # also where it was silent for a while
-        others = len(self._connection.usable) > 1 and wire.kind in OF_ONE_PAGE
+        others = len(self._connection.usable) > 1 and wire.of_one_page
         needed = others or bool(self._network.plan.in_python)
         rested = time.monotonic() - self._asked_at >= self._pause
         if page.fed.still or (needed and rested):
@@ -78,10 +78,10 @@ class InputFeed:
         size = 4 * value.read.count
         self._adoption = self._connection.ask([key], [size], unbent=True, page=page), key
 
-    def ask_last(self, wire: Source | None) -> None:
+    def ask_last(self, wire: SourceRecord | None) -> None:
         """A page has ended its source: what was fed last stays the input, if nothing else comes."""
         now = self.wire
-        goes_on = wire is not None and (wire.kind not in OF_ONE_PAGE or same_source(wire, now))
+        goes_on = wire is not None and (not wire.of_one_page or wire.is_like(now))
         if now is not None and not goes_on and self.keys():
             self.drop()
             self._ask_page(now.owner, now.input)
@@ -141,11 +141,6 @@ class InputFeed:
         self._host.show()
         # Where Python computes layers, that takes its time: pages wait, and cells as little.
         self._pause = max(ADOPTED_S, 2 * (time.monotonic() - begun))
-
-
-def same_source(one: Source, other: Source | None) -> bool:
-    """Whether it is one source, with other settings."""
-    return other is not None and (one.kind, one.data) == (other.kind, other.data)
 
 
 def is_equal(one: Array, other: Array) -> bool:

@@ -10,10 +10,23 @@ from typing import Any, ClassVar
 from uuid import uuid4
 
 from nbglcnn.errors import InputError
-from nbglcnn.features.sources.public_sources import Blobs, InputSource, yes_or_no
-from nbglcnn.features.sources.records import MOST_FILM, Kind
+from nbglcnn.features.sources.input_source import Blobs, InputSource, yes_or_no
+from nbglcnn.features.sources.records import Name, SourceRecord, Text
 from nbglcnn.inputs.arguments import checked_path
 from nbglcnn.plan.schema import Input
+
+MOST_FILM = 2**28  # bytes of a film's file
+
+
+class VideoRecord(SourceRecord, frozen=True, kw_only=True, tag="video"):
+    """A film: `data` is its blob, "" of one that a page has alone; `title` its file's name."""
+
+    of_one_page: ClassVar[bool] = True
+
+    data: Name = ""
+    playing: bool = False
+    mirrored: bool = False
+    title: Text = ""
 
 
 class Film:
@@ -25,7 +38,7 @@ class Film:
         self._content = content
 
     def fields(self) -> dict[str, Any]:
-        """The fields of the Source that name it."""
+        """The fields of the record that name it."""
         return {"data": self.name}
 
     def blob(self, name: str) -> memoryview | None:
@@ -62,8 +75,7 @@ class Video(InputSource):
         OSError: the file cannot be read.
     """
 
-    kind: ClassVar[Kind] = "video"
-    told: ClassVar[tuple[str, ...]] = ("playing", "mirrored", "title")
+    record: ClassVar[type[SourceRecord]] = VideoRecord
 
     data: Any = None
     playing: bool = True
@@ -82,6 +94,11 @@ class Video(InputSource):
             content, name = _content(self.data)
             object.__setattr__(self, "title", (self.title or name)[:1000])
             object.__setattr__(self, "_read", (self.data, Film(content, self.title)))
+
+    @property
+    def missing(self) -> str:
+        """What it is where a page alone has it."""
+        return "a film without data" if self.data is None else ""
 
     @property
     def mime(self) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 
 from nbglcnn.errors import InputError
 from nbglcnn.features.edits.records import active, to_dict
-from nbglcnn.features.sources import Images
+from nbglcnn.features.sources.images import Images
 from nbglcnn.features.teaching.head import given_head, new_id
 from nbglcnn.features.teaching.lesson import Example, Lesson
 from nbglcnn.features.teaching.records import MOST_FEATURES, TaughtNetwork, TeachingRecord

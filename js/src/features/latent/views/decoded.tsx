@@ -9,7 +9,7 @@ import { ImageRange } from "../../../views/image_range.tsx";
 import { isSkipped } from "../../../views/measures.ts";
 import { Picture } from "../../../views/picture.tsx";
 import { sourceOf } from "../../sources/page_sources.ts";
-import type { Source } from "../../sources/records.ts";
+import type { ImagesRecord, LatentRecord } from "../../sources/records.ts";
 import { type Codes, nearWords } from "./codes.ts";
 import { codeOn, type Plane, type Point } from "./plane.ts";
 
@@ -18,14 +18,12 @@ const TURN_MS = 8000;
 /** Of the plane's half side: an orbit's radius where the ring stands in the middle. */
 const RADIUS = 0.4;
 const STEPS = 24;
-/** Items a second of a data set that is played, as Python's Images has it where nobody says. */
-const RATE = 2;
 /** What ends an orbit, on the pad, the grid or a slider. */
 const GRABS = ["pointerdown", "keydown"] as const;
 
 export function Decoded(props: {
   network: Network;
-  source: Source;
+  source: LatentRecord;
   output: Value | undefined;
   codes: Codes | null;
   now: readonly number[];
@@ -82,18 +80,20 @@ function back({ source, given, plan }: ReturnType<typeof useViews>["state"]): vo
     ?.inputs.find(
       ({ layer, dtype, shape }) => layer < 0 && dtype === "float32" && shape.length === 4,
     );
-  if (now === null || now.items === "" || input === undefined) {
+  if (now?.kind !== "latent" || now.items === "" || input === undefined) {
     source.value = null;
     return;
   }
   const { items, count, block, dtype } = now;
-  const before = given.peek().find(({ data }) => data === items);
+  const before = given
+    .peek()
+    .find((one): one is ImagesRecord => one.kind === "images" && one.data === items);
   const named = (part: "labels" | "classes") => (now[part] === "" ? "" : `${items}.${part}`);
   const [labels, classes] = [named("labels"), named("classes")];
   const of = { data: items, count, block, dtype, labels, classes };
   source.value = before
     ? { ...before, playing: false, owner: "" }
-    : sourceOf("images", input.key, { ...of, rate: RATE });
+    : sourceOf("images", input.key, of);
 }
 
 const isStill = (): boolean => matchMedia("(prefers-reduced-motion: reduce)").matches;

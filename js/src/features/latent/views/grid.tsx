@@ -4,7 +4,7 @@ import { displayOf } from "../../../network/display.ts";
 import type { Value } from "../../../plan/schema.ts";
 import { pointIn, useViews } from "../../../views/context.ts";
 import { useRange } from "../../../views/maps.tsx";
-import type { Source } from "../../sources/records.ts";
+import type { LatentRecord } from "../../sources/records.ts";
 import { clamp } from "./numbers.ts";
 import { CELLS, cellOf, cellPoint, codeOn, type Plane, type Point } from "./plane.ts";
 import { createTries, type Drawn, type Tries } from "./tries.ts";
@@ -18,7 +18,7 @@ const MOST_SHEETS = 6;
 const MOST_SIDE = 64;
 
 interface Props {
-  source: Source;
+  source: LatentRecord;
   plane: Plane;
   point: Point;
   /** What is decoded; undefined where there is nothing. */

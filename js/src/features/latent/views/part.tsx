@@ -5,7 +5,7 @@ import type { Network } from "../../../network/network.ts";
 import { Choice as Buttons } from "../../../views/choice.tsx";
 import { useViews } from "../../../views/context.ts";
 import { isSkipped } from "../../../views/measures.ts";
-import type { Source } from "../../sources/records.ts";
+import type { LatentRecord } from "../../sources/records.ts";
 import { moveTo } from "../state.ts";
 import { AxesOf } from "./axes.tsx";
 import { type Codes, codeAt, codesOf } from "./codes.ts";
@@ -24,7 +24,7 @@ export function LatentPart({ network }: { network: Network }) {
 }
 
 /** The data's codes, once they are here; and why not, where they don't come. */
-function useCodes({ data, labels, classes }: Source): readonly [Codes | null, string] {
+function useCodes({ data, labels, classes }: LatentRecord): readonly [Codes | null, string] {
   const { state } = useViews();
   const feeder = state.feeder.value;
   const [found, setFound] = useState<readonly [Codes | null, string]>([null, ""]);
@@ -55,7 +55,7 @@ const AXES: readonly (readonly [Axes, string])[] = [
   ["between", "Between two pictures"],
 ];
 
-function Workbench({ network, source }: { network: Network; source: Source }) {
+function Workbench({ network, source }: { network: Network; source: LatentRecord }) {
   const { state } = useViews();
   const [codes, trouble] = useCodes(source);
   const now = state.code.value ?? source.code;
@@ -159,7 +159,7 @@ function Workbench({ network, source }: { network: Network; source: Source }) {
   );
 }
 
-function NoCodes({ source }: { source: Source }) {
+function NoCodes({ source }: { source: LatentRecord }) {
   return source.data === "" ? (
     <>
       No data: give some to see where its codes are,{" "}

@@ -3,7 +3,7 @@ import { useMemo, useRef, useState } from "preact/hooks";
 import { exact, full, short } from "../../../format.ts";
 import { NARROW } from "../../../views/bar.tsx";
 import { useViews } from "../../../views/context.ts";
-import type { Source } from "../../sources/records.ts";
+import type { LatentRecord } from "../../sources/records.ts";
 import type { Codes } from "./codes.ts";
 import { sliderRange } from "./plane.ts";
 
@@ -17,7 +17,7 @@ export function Sliders(props: {
   codes: Codes | null;
   now: readonly number[];
   /** With the code that it began with: where no data says how far a slider goes. */
-  first: Source;
+  first: LatentRecord;
   move: (code: readonly number[]) => void;
 }) {
   const { codes, now, move } = props;

@@ -2,17 +2,18 @@
 
 import { useViews } from "../../../views/context.ts";
 import { isStill } from "../page_sources.ts";
+import type { WebcamRecord } from "../records.ts";
 import { startCamera } from "./choose.ts";
 import type { PartProps } from "./drawer.tsx";
-import { CameraIcon } from "./icons.tsx";
+import { KindIcon } from "./icons.tsx";
 import { Shown } from "./shown.tsx";
 
-export function CameraPart({ input, source }: PartProps) {
+export function CameraPart({ input, source }: PartProps<WebcamRecord>) {
   const { state } = useViews();
   const { phase, rate } = state.sourceStatus.value;
   const seen = source === null ? null : (state.controls.value?.seen ?? null);
   const on = seen !== null;
-  const set = (part: Partial<NonNullable<typeof source>>): void => {
+  const set = (part: Partial<WebcamRecord>): void => {
     if (source !== null) state.source.value = { ...source, ...part };
   };
   if (source !== null && phase === "elsewhere") return null;
@@ -22,7 +23,7 @@ export function CameraPart({ input, source }: PartProps) {
         <Shown element={seen} mirrored={source?.mirrored ?? false} label="The camera’s picture" />
       ) : (
         <div class="nbg-empty-picture" aria-hidden="true">
-          <CameraIcon />
+          <KindIcon kind="webcam" />
         </div>
       )}
       <div class="nbg-source-words">

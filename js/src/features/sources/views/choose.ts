@@ -1,13 +1,9 @@
 // Choosing a source in a page: which are offered for an input, and how each begins.
 import type { Input } from "../../../plan/schema.ts";
 import type { ViewerState } from "../../../state.ts";
+import { KIND_NAMES, KINDS, kindOf, kindOfFile } from "../kinds.ts";
 import { files, sourceOf } from "../page_sources.ts";
-import type { Source } from "../records.ts";
-
-export type Kind = Source["kind"];
-
-/** As Python's Noise has them where nobody says. */
-const NOISE = { mean: 0.5, std: 0.25 };
+import type { Source, SourceKindName, SourceOf } from "../records.ts";
 
 /** The network's own inputs; those that take pictures in front. */
 export function inputsOf({ plan }: ViewerState): readonly Input[] {
@@ -23,17 +19,14 @@ export function inputOf(state: ViewerState, chosen: string): Input | undefined {
 }
 
 /** The sources that an input can have, in their order. */
-export function offered(state: ViewerState, input: Input): readonly Kind[] {
+export function offered(state: ViewerState, input: Input): readonly SourceKindName[] {
   const now = state.source.value?.kind;
-  const given = (kind: Kind): boolean =>
+  const isHere = (kind: SourceKindName): boolean =>
     now === kind || state.given.value.some((one) => one.kind === kind);
-  const pictures = input.fit !== "";
-  return [
-    ...(pictures ? (["picture", "webcam", "video", "drawing"] as const) : []),
-    ...(given("images") ? (["images"] as const) : []),
-    ...(input.dtype === "float32" ? (["noise"] as const) : []),
-    ...(given("latent") ? (["latent"] as const) : []),
-  ];
+  return KIND_NAMES.filter((kind) => {
+    const { fits, isGiven } = kindOf({ kind });
+    return fits(input) && (!isGiven || isHere(kind));
+  });
 }
 
 const set = (state: ViewerState, source: Source): void => {
@@ -47,37 +40,32 @@ export function startCamera(state: ViewerState, input: Input): void {
   const now = state.source.peek();
   if (now?.kind === "webcam" && now.owner === pageOf(state)) state.controls.peek()?.start();
   else {
-    const record = now?.kind === "webcam" ? now : sourceOf("webcam", input.key, { mirrored: true });
+    const record = now?.kind === "webcam" ? now : sourceOf("webcam", input.key);
     set(state, { ...record, owner: pageOf(state), playing: true });
   }
 }
 
 /** A file that was chosen, dropped or pasted: a film, else a picture. */
 export function takeFile(state: ViewerState, input: Input, file: File): void {
-  const film = file.type.startsWith("video/");
-  const owner = pageOf(state);
-  const source = sourceOf(film ? "video" : "picture", input.key, {
-    owner,
-    playing: film,
-    title: file.name.slice(0, 1000),
-  });
+  const kind = kindOfFile(file) ?? "picture";
+  const title = file.name.slice(0, 1000);
+  const fields = { ...KINDS[kind].file?.fields, owner: pageOf(state), title };
+  const source = sourceOf(kind, input.key, fields as Partial<SourceOf<typeof kind>>);
   files.set(source, file);
   set(state, source);
 }
 
 /** Begins a source that needs no more than that. */
-export function begin(state: ViewerState, input: Input, kind: Kind): void {
+export function begin(state: ViewerState, input: Input, kind: SourceKindName): void {
   if (state.source.peek()?.kind === kind) return;
   const given = state.given.peek().find((one) => one.kind === kind);
-  if (kind === "noise") set(state, sourceOf("noise", input.key, NOISE));
-  else if (kind === "drawing") set(state, sourceOf("drawing", input.key));
-  else if (given !== undefined) set(state, { ...given, owner: "" });
+  if (given !== undefined) set(state, { ...given, owner: "" });
+  else if (!kindOf({ kind }).isGiven) set(state, sourceOf(kind, input.key));
 }
 
 /** The pictures of a source that another page has are to be made here. */
-export function takeOver(state: ViewerState, input: Input): void {
+export function takeOver(state: ViewerState): void {
   const source = state.source.peek();
   if (source === null) return;
-  if (source.kind === "webcam") startCamera(state, input);
-  else set(state, { ...source, owner: source.kind === "drawing" ? "" : pageOf(state) });
+  set(state, { ...source, owner: pageOf(state), ...kindOf(source).takenOver } as Source);
 }

@@ -1,29 +1,7 @@
 // In the bar's right: which source it is, and the button that opens the drawer.
-import type { FunctionComponent } from "preact";
 import { useViews } from "../../../views/context.ts";
-import type { Kind } from "./choose.ts";
-import {
-  ArrayIcon,
-  CameraIcon,
-  DownIcon,
-  FilmIcon,
-  LatentIcon,
-  NoiseIcon,
-  PenIcon,
-  PictureIcon,
-  SetIcon,
-} from "./icons.tsx";
+import { ArrayIcon, DownIcon, KindIcon } from "./icons.tsx";
 import { titleOf } from "./words.ts";
-
-export const KIND_ICONS: Readonly<Record<Kind, FunctionComponent>> = {
-  picture: PictureIcon,
-  webcam: CameraIcon,
-  video: FilmIcon,
-  drawing: PenIcon,
-  images: SetIcon,
-  noise: NoiseIcon,
-  latent: LatentIcon,
-};
 
 /** What of it the bar says of a source that gives nothing now. */
 const QUIET: Readonly<Record<string, string>> = {
@@ -37,7 +15,6 @@ export function Chosen() {
   const { source, drawer, feeder } = state;
   if (feeder.value === null) return null;
   const now = source.value;
-  const Icon = now === null ? ArrayIcon : KIND_ICONS[now.kind];
   const title = titleOf(now);
   const quiet = now === null ? "" : (QUIET[state.sourceStatus.value.phase] ?? "");
   return (
@@ -52,7 +29,7 @@ export function Chosen() {
         drawer.value = !drawer.value;
       }}
     >
-      <Icon />
+      {now === null ? <ArrayIcon /> : <KindIcon kind={now.kind} />}
       <span class="nbg-source-title">
         {title}
         {quiet}

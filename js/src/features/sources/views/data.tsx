@@ -5,7 +5,7 @@ import { useId, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { full } from "../../../format.ts";
 import { useViews } from "../../../views/context.ts";
 import { sidesOf } from "../../../webgl/fit.ts";
-import type { Source } from "../records.ts";
+import type { ImagesRecord } from "../records.ts";
 import type { SourceControls } from "../state.ts";
 import type { PartProps } from "./drawer.tsx";
 import { NumberField } from "./field.tsx";
@@ -20,7 +20,7 @@ const COLUMNS = 8;
 /** Of items without that label; as a choice, any. */
 const ANY = -1;
 
-export function DataPart({ input, source }: PartProps) {
+export function DataPart({ input, source }: PartProps<ImagesRecord>) {
   const { state, width } = useViews();
   const label = useSignal(ANY);
   const controls = state.controls.value;
@@ -31,7 +31,7 @@ export function DataPart({ input, source }: PartProps) {
     [labels, chosen],
   );
   if (source === null || controls === null) return null;
-  const set = (part: Partial<Source>): void => {
+  const set = (part: Partial<ImagesRecord>): void => {
     state.source.value = { ...source, ...part };
   };
   const named = (one: number): string => {
@@ -146,14 +146,14 @@ export function DataPart({ input, source }: PartProps) {
 }
 
 function Thumbs(props: {
-  source: Source;
+  source: ImagesRecord;
   controls: SourceControls;
   /** The items that are shown; null for all. */
   items: readonly number[] | null;
   columns: number;
   sides: readonly [number, number, number];
   named: (index: number) => string;
-  set: (part: Partial<Source>) => void;
+  set: (part: Partial<ImagesRecord>) => void;
 }) {
   const { source, controls, items, columns, sides, named, set } = props;
   const id = useId();

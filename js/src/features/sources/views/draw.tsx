@@ -2,17 +2,18 @@
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { useViews } from "../../../views/context.ts";
 import { sidesOf } from "../../../webgl/fit.ts";
+import type { DrawingRecord } from "../records.ts";
 import type { Pen } from "../state.ts";
 import type { PartProps } from "./drawer.tsx";
 import { NumberField } from "./field.tsx";
-import { PenIcon } from "./icons.tsx";
+import { KindIcon } from "./icons.tsx";
 
 /** The pressure of what has none: the brush's own width. */
 const EVEN = 0.5;
 /** CSS pixels of the canvas's longer side. */
 const SIDE = 252;
 
-export function DrawPart({ input, source }: PartProps) {
+export function DrawPart({ input, source }: PartProps<DrawingRecord>) {
   const { state } = useViews();
   const controls = source === null ? null : state.controls.value;
   const { canvas = null, pen = null } = controls ?? {};
@@ -58,7 +59,7 @@ export function DrawPart({ input, source }: PartProps) {
               pen.erases.value = !pen.erases.peek();
             }}
           >
-            <PenIcon /> Erase
+            <KindIcon kind="drawing" /> Erase
           </button>
           <button type="button" class="nbg-button" disabled={!drawn} onClick={() => pen.undo()}>
             Undo

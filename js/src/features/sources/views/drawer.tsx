@@ -8,39 +8,34 @@ import { Manipulations } from "../../../views/manipulate/view.tsx";
 import { pythonOf as linesOf } from "../../edits/views/lines.ts";
 import { Lines } from "../../edits/views/python.tsx";
 import { LatentPart } from "../../latent/views/part.tsx";
-import type { Source } from "../records.ts";
+import { kindOf } from "../kinds.ts";
+import type { Source, SourceKindName, SourceOf } from "../records.ts";
 import { CameraPart } from "./camera.tsx";
-import { begin, inputOf, inputsOf, type Kind, offered, takeFile, takeOver } from "./choose.ts";
-import { KIND_ICONS } from "./chosen.tsx";
+import { begin, inputOf, inputsOf, offered, takeFile, takeOver } from "./choose.ts";
 import { DataPart } from "./data.tsx";
 import { DrawPart } from "./draw.tsx";
 import { Enters } from "./enters.tsx";
 import { FilmPart } from "./film.tsx";
-import { CloseIcon } from "./icons.tsx";
-import { NoisePart } from "./noise.tsx";
+import { CloseIcon, KindIcon } from "./icons.tsx";
+import { NumbersPart } from "./numbers.tsx";
 import { PicturePart } from "./picture.tsx";
-import { failureWords, KIND_WORDS, pythonOf, whyNoPictures } from "./words.ts";
+import { failureWords, pythonOf, whyNoPictures } from "./words.ts";
 
 /** What each source offers. */
-export interface PartProps {
+export interface PartProps<S extends Source> {
   readonly input: Input;
   /** The source of now, where it is of this kind. */
-  readonly source: Source | null;
+  readonly source: S | null;
 }
 
-type Part = FunctionComponent<PartProps>;
-
-const PARTS: Readonly<Record<Exclude<Kind, "latent">, Part>> = {
+/** Those that offer more than numbers. */
+const PARTS: { readonly [K in SourceKindName]?: FunctionComponent<PartProps<SourceOf<K>>> } = {
   picture: PicturePart,
   webcam: CameraPart,
   video: FilmPart,
   drawing: DrawPart,
   images: DataPart,
-  noise: NoisePart,
 };
-
-/** Those that begin with a click on their name; the others wait for a file, or for a click of their own. */
-const BEGIN: readonly Kind[] = ["drawing", "images", "noise", "latent"];
 
 export function Drawer() {
   const { state } = useViews();
@@ -52,9 +47,10 @@ function Open() {
   const { state, root, network } = views;
   const { source: current, drawer } = state;
   const source = current.value;
-  const [looked, look] = useState<{ readonly of: Source["kind"] | null; readonly at: Kind } | null>(
-    null,
-  );
+  const [looked, look] = useState<{
+    readonly of: SourceKindName | null;
+    readonly at: SourceKindName;
+  } | null>(null);
   const [key, setKey] = useState("");
   const [dropping, setDropping] = useState(false);
   const [trouble, setTrouble] = useState("");
@@ -76,11 +72,12 @@ function Open() {
   const kinds = offered(state, input);
   const kept = looked?.of === (source?.kind ?? null) ? looked.at : undefined;
   const shown = kept ?? source?.kind ?? kinds[0];
-  const ShownPart = shown === "latent" ? undefined : shown && PARTS[shown];
+  const ShownPart = shown && (PARTS[shown] as FunctionComponent<PartProps<Source>> | undefined);
+  const own = source?.kind === shown ? source : null;
   const inputs = inputsOf(state);
-  const choose = (kind: Kind): void => {
+  const choose = (kind: SourceKindName): void => {
     setTrouble("");
-    if (BEGIN.includes(kind)) {
+    if (kindOf({ kind }).beginsByName) {
       look(null);
       begin(state, input, kind);
     } else look({ of: source?.kind ?? null, at: kind });
@@ -119,21 +116,18 @@ function Open() {
     >
       <div class="nbg-kinds" role="group" aria-label="Sources">
         <span class="nbg-second">Source</span>
-        {kinds.map((kind) => {
-          const Icon = KIND_ICONS[kind];
-          return (
-            <button
-              type="button"
-              key={kind}
-              class="nbg-button"
-              data-kind={kind}
-              aria-pressed={shown === kind}
-              onClick={() => choose(kind)}
-            >
-              <Icon /> {KIND_WORDS[kind]}
-            </button>
-          );
-        })}
+        {kinds.map((kind) => (
+          <button
+            type="button"
+            key={kind}
+            class="nbg-button"
+            data-kind={kind}
+            aria-pressed={shown === kind}
+            onClick={() => choose(kind)}
+          >
+            <KindIcon kind={kind} /> {kindOf({ kind }).word}
+          </button>
+        ))}
         {inputs.length > 1 && source === null && (
           <select
             class="nbg-select"
@@ -176,12 +170,10 @@ function Open() {
         <div class="nbg-drawer-columns">
           <div class="nbg-offers">
             <Trouble input={input} shown={shown} said={trouble} />
-            {ShownPart && (
-              <ShownPart
-                key={shown}
-                input={input}
-                source={source?.kind === shown ? source : null}
-              />
+            {ShownPart ? (
+              <ShownPart key={shown} input={input} source={own} />
+            ) : (
+              shown && <NumbersPart kind={shown} source={own} />
             )}
           </div>
           {network.value !== null && (
@@ -198,7 +190,7 @@ function Open() {
 }
 
 /** What is wrong or missing, what still works, and one thing to do. */
-function Trouble(props: { input: Input; shown: Kind | undefined; said: string }) {
+function Trouble(props: { input: Input; shown: SourceKindName | undefined; said: string }) {
   const { input, shown, said } = props;
   const { state } = useViews();
   const source = state.source.value;
@@ -218,7 +210,7 @@ function Trouble(props: { input: Input; shown: Kind | undefined; said: string })
         <div class="nbg-source-note" role="status">
           <strong>Another page has it</strong>
           <p class="nbg-second">It was started there, and feeds this one by way of Python.</p>
-          <button type="button" class="nbg-button" onClick={() => takeOver(state, input)}>
+          <button type="button" class="nbg-button" onClick={() => takeOver(state)}>
             Start it here
           </button>
         </div>

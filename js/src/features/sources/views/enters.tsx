@@ -5,7 +5,7 @@ import type { Input } from "../../../plan/schema.ts";
 import { useStatistics, useViews } from "../../../views/context.ts";
 import { ImageRange } from "../../../views/image_range.tsx";
 import { Picture } from "../../../views/picture.tsx";
-import { canPlay } from "../page_sources.ts";
+import { canPlay } from "../kinds.ts";
 
 /** CSS pixels of its picture. */
 const SIDE = 194;

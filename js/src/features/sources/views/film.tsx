@@ -1,6 +1,7 @@
 // A film: its picture, where it is, and whether it begins again at its end.
 import { useLayoutEffect, useState } from "preact/hooks";
 import { useViews } from "../../../views/context.ts";
+import type { VideoRecord } from "../records.ts";
 import type { PartProps } from "./drawer.tsx";
 import { PauseIcon, PlayIcon } from "./icons.tsx";
 import { FilePart } from "./picture.tsx";
@@ -11,7 +12,7 @@ import { Shown } from "./shown.tsx";
 const clock = (seconds: number): string =>
   `${Math.floor(seconds / 60)}:${String(Math.floor(seconds % 60)).padStart(2, "0")}`;
 
-export function FilmPart({ input, source }: PartProps) {
+export function FilmPart({ input, source }: PartProps<VideoRecord>) {
   const { state } = useViews();
   const { video: film = null, seen = null } = (source && state.controls.value) ?? {};
   const [now, setNow] = useState(0);

@@ -1,42 +1,17 @@
 // Icons that only sources have.
 import { Icon } from "../../../views/icons.tsx";
+import { kindOf } from "../kinds.ts";
+import type { Source } from "../records.ts";
 
-export const PictureIcon = () => (
-  <Icon>
-    <path d="M2 2.5h12v11H2zM2.5 11.5l3.5-3.5 3 3 1.7-1.7 3 2.7" />
-    <circle cx="10.6" cy="5.8" r="1.1" />
-  </Icon>
-);
-export const CameraIcon = () => (
-  <Icon>
-    <path d="M1.8 4.2h8.4v7.6H1.8zM10.2 7.2l4-2.2v6l-4-2.2z" />
-  </Icon>
-);
-export const FilmIcon = () => (
-  <Icon>
-    <path d="M2 3h12v10H2zM5 3v10M11 3v10M2 6.4h3M2 9.6h3M11 6.4h3M11 9.6h3" />
-  </Icon>
-);
-export const PenIcon = () => (
-  <Icon>
-    <path d="m2.5 13.5.8-3.2 7.6-7.6 2.4 2.4-7.6 7.6zM9.4 4.2l2.4 2.4" />
-  </Icon>
-);
-export const SetIcon = () => (
-  <Icon>
-    <path d="M2.2 2.2h4.6v4.6H2.2zM9.2 2.2h4.6v4.6H9.2zM2.2 9.2h4.6v4.6H2.2zM9.2 9.2h4.6v4.6H9.2z" />
-  </Icon>
-);
-export const NoiseIcon = () => (
-  <Icon>
-    <path d="M1.5 8h2l1.5-4.5L7.5 13l2-8.5L11.2 8h3.3" />
-  </Icon>
-);
-export const LatentIcon = () => (
-  <Icon>
-    <path d="M2.5 2v11.5H14M5.4 10.2v0M7 6.2v0M9.4 8.8v0M10.4 4.4v0M12.6 7v0" stroke-width="1.8" />
-  </Icon>
-);
+/** That of a kind of source. */
+export const KindIcon = ({ kind }: Pick<Source, "kind">) => {
+  const { icon, iconLine } = kindOf({ kind });
+  return (
+    <Icon>
+      <path d={icon} stroke-width={iconLine} />
+    </Icon>
+  );
+};
 export const ArrayIcon = () => (
   <Icon>
     <path d="M5 2.5H2.5v11H5M11 2.5h2.5v11H11M6 8h.1M8 8h.1M10 8h.1" />

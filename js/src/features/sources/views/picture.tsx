@@ -4,14 +4,15 @@ import { shapeText } from "../../../format.ts";
 import type { Input } from "../../../plan/schema.ts";
 import { useViews } from "../../../views/context.ts";
 import { sidesOf } from "../../../webgl/fit.ts";
+import type { PictureRecord } from "../records.ts";
 import { takeFile } from "./choose.ts";
 import type { PartProps } from "./drawer.tsx";
-import { PictureIcon } from "./icons.tsx";
+import { KindIcon } from "./icons.tsx";
 
 /** CSS pixels of the picture as it is, on its longer side. */
 const SIDE = 200;
 
-export function PicturePart({ input, source }: PartProps) {
+export function PicturePart({ input, source }: PartProps<PictureRecord>) {
   const { state } = useViews();
   const picture = source === null ? null : (state.controls.value?.picture ?? null);
   if (source !== null && state.sourceStatus.value.phase === "elsewhere") return null;
@@ -67,7 +68,7 @@ export function FilePart(props: { input: Input; what: "picture" | "film"; accept
   return (
     <div class="nbg-drop">
       <div class="nbg-empty-picture" aria-hidden="true">
-        <PictureIcon />
+        <KindIcon kind="picture" />
       </div>
       <div class="nbg-source-words">
         <strong>Drop a {what}</strong>

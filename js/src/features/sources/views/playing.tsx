@@ -2,7 +2,8 @@
 import { useLayoutEffect } from "preact/hooks";
 import type { ViewerState } from "../../../state.ts";
 import { useViews, type Views } from "../../../views/context.ts";
-import { canPlay } from "../page_sources.ts";
+import { canPlay, kindOfFile } from "../kinds.ts";
+import { OF_ONE_PAGE } from "../records.ts";
 import { inputOf, takeFile } from "./choose.ts";
 import { PauseIcon, PlayIcon } from "./icons.tsx";
 
@@ -11,7 +12,7 @@ export function togglePlaying({ source, controls, sourceStatus }: ViewerState): 
   const now = source.peek();
   if (now === null || !canPlay(now) || sourceStatus.peek().phase === "elsewhere") return false;
   const off = ["waiting", "failed"].includes(sourceStatus.peek().phase);
-  if (off && !(now.playing && now.kind === "images")) controls.peek()?.start();
+  if (off && !(now.playing && !OF_ONE_PAGE.includes(now.kind))) controls.peek()?.start();
   else source.value = { ...now, playing: !now.playing };
   return true;
 }
@@ -42,7 +43,7 @@ function listen(views: Views): () => void {
     const file = event.clipboardData?.files[0];
     const input = inputOf(state, "");
     if (file === undefined || input === undefined || input.fit === "") return;
-    if (!/^(image|video)\//.test(file.type)) return;
+    if (kindOfFile(file) === undefined) return;
     event.preventDefault();
     takeFile(state, input, file);
   };

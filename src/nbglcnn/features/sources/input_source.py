@@ -1,4 +1,4 @@
-"""Sources as people give them to a Viewer: records, and what Python knows of their pictures."""
+"""What all sources have that people give to a Viewer, and the checks of their arguments."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar, Literal, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
 from nbglcnn.errors import InputError, nearest
-from nbglcnn.features.edits.transforms import KINDS
-from nbglcnn.features.sources.records import NOISE_MEAN, NOISE_STD, Kind, Source
+from nbglcnn.features.sources.records import BLOB_FIELDS, SourceRecord, kind_of
 from nbglcnn.graph import Array
 from nbglcnn.plan.picture_layout import PICTURED
 from nbglcnn.plan.schema import Input
@@ -26,7 +25,7 @@ class Blobs(Protocol):
     """What of a source pages may ask Python for, by name."""
 
     def fields(self) -> dict[str, Any]:
-        """The fields of the Source that name them."""
+        """The fields of the record that name them."""
 
     def blob(self, name: str) -> memoryview | None:
         """The bytes of one; None for a name that is none of them."""
@@ -48,13 +47,29 @@ class InputSource:
     sources whose pictures exist in one page alone; it is told, what is given for it counts nothing.
     """
 
-    kind: ClassVar[Kind]
-    told: ClassVar[tuple[str, ...]] = ()  # fields that a Source has as well
+    record: ClassVar[type[SourceRecord]]
+    kind: ClassVar[str]  # the record's
+    by_pages: ClassVar[bool] = True  # a page may begin it without Python
+    feeds: ClassVar[bool] = True  # an input
     takes: ClassVar[str] = f"pictures: {PICTURED}"
     offers: ClassVar[tuple[str, ...]] = ()  # besides its fields, for people
 
     input: str = field(default="", kw_only=True)
     owner: str = field(default="", kw_only=True, repr=False)
+
+    def __init_subclass__(cls) -> None:
+        cls.kind = kind_of(cls.record)
+
+    @classmethod
+    def told(cls) -> tuple[str, ...]:
+        """The fields that its record has as well."""
+        own = {one.name for one in fields(cls)} - {"input", "owner", *BLOB_FIELDS}
+        return tuple(name for name in cls.record.__struct_fields__ if name in own)
+
+    @property
+    def missing(self) -> str:
+        """What it is where a page alone has its pictures, as "a picture"; "" else."""
+        return ""
 
     def __dir__(self) -> list[str]:
         """What is for people, as a notebook completes it; the rest is between it and a Viewer."""
@@ -77,21 +92,19 @@ class InputSource:
         """
         return None
 
-    def wire(self, key: str) -> Source:
-        """In the words of pages, but for blobs and an owner."""
-        return Source(
-            kind=self.kind, input=key, **{name: getattr(self, name) for name in self.told}
-        )
+    def wire(self, key: str) -> SourceRecord:
+        """Its record, but for blobs and an owner."""
+        return self.record(input=key, **{name: getattr(self, name) for name in self.told()})
 
     @classmethod
-    def of(cls, wire: Source) -> Self:
-        """The record of a source that a page has chosen."""
-        told = {name: getattr(wire, name) for name in cls.told}
+    def of(cls, wire: SourceRecord) -> Self:
+        """A source that a page has chosen."""
+        told = {name: getattr(wire, name) for name in cls.told()}
         return cls(**told, owner=wire.owner)
 
-    def followed(self, wire: Source) -> Self:
+    def followed(self, wire: SourceRecord) -> Self:
         """The same source as a page has changed it; InputError where it cannot be."""
-        told = {name: getattr(wire, name) for name in self.told}
+        told = {name: getattr(wire, name) for name in self.told()}
         return replace(self, **told, owner=wire.owner)
 
     def __repr__(self) -> str:
@@ -105,115 +118,6 @@ class InputSource:
             for one in fields(self)
             if one.repr and getattr(self, one.name) != one.default
         }
-
-
-@dataclass(frozen=True, repr=False)
-class Webcam(InputSource):
-    """The camera of the computer that shows the page, live; one example.
-
-    Nothing starts by itself: the page asks for a click, then the browser for its permission. Until
-    the first picture the network keeps the input that it has. Pictures are cut and resized to the
-    input's size as its Plan says, numbers from 0 to 1. Python gets one only when it asks for
-    values, when the camera is paused, and while other pages show the Viewer, too.
-
-    Args:
-        faces: which camera, where there are two: "user" or "environment".
-        mirrored: left and right exchanged, as in a mirror.
-        playing: goes on; False keeps the last picture.
-
-    Raises:
-        InputError: an argument is none of these.
-    """
-
-    kind: ClassVar[Kind] = "webcam"
-    told: ClassVar[tuple[str, ...]] = ("faces", "mirrored", "playing")
-
-    faces: Literal["user", "environment"] = "user"
-    mirrored: bool = True
-    playing: bool = True
-
-    def __post_init__(self) -> None:
-        if self.faces not in ("user", "environment"):
-            raise InputError(f'Webcam: faces={self.faces!r}; give "user" or "environment"')
-        yes_or_no(self, "mirrored", "playing")
-
-
-@dataclass(frozen=True, repr=False)
-class Drawing(InputSource):
-    """What is drawn in the page with mouse, touch or pen, white on black; one example.
-
-    It has the input's size, numbers from 0 to 1. Until the first stroke the network keeps the input
-    that it has.
-    """
-
-    kind: ClassVar[Kind] = "drawing"
-
-
-@dataclass(frozen=True, repr=False)
-class Picture(InputSource):
-    """A picture that was chosen, dropped or pasted in a page, which alone has it; one example.
-
-    Not to be made in Python: `viewer.source = nbglcnn.Images([path])` sets a picture from here.
-    `title` is the file's name.
-    """
-
-    kind: ClassVar[Kind] = "picture"
-    told: ClassVar[tuple[str, ...]] = ("title",)
-
-    title: str = ""
-
-
-@dataclass(frozen=True, repr=False)
-class Noise(InputSource):
-    """Nearly normal numbers of the input's shape, in pages and Python the same to the bit.
-
-    Another seed gives others. The defaults suit a network that takes pictures with numbers from 0
-    to 1, of which 95 in 100 lie there and none is cut; `Noise(mean=0, std=1)` suits a generator.
-
-    Args:
-        seed: a whole number from 0 to 2³¹.
-        mean: of the numbers.
-        std: their standard deviation, at least 0. No number is further than 6 of it from the mean.
-
-    Raises:
-        InputError: an argument is none of these.
-    """
-
-    kind: ClassVar[Kind] = "noise"
-    told: ClassVar[tuple[str, ...]] = ("seed", "mean", "std")
-    takes: ClassVar[str] = "float32"
-
-    seed: int = 0
-    mean: float = NOISE_MEAN
-    std: float = NOISE_STD
-
-    def __post_init__(self) -> None:
-        whole(self, "seed")
-        for name in ("mean", "std"):
-            number = finite(self, name)
-            object.__setattr__(self, name, number)
-        if self.std < 0:
-            raise InputError(f"Noise: std={self.std}; at least 0 is needed")
-
-    def fits(self, record: Input) -> bool:
-        """Whether it is of floats, of whatever shape."""
-        return record.dtype == "float32"
-
-    def tensor(self, record: Input, blobs: Blobs | None) -> Array:
-        """The numbers of this seed."""
-        return noise(math.prod(record.shape), self.seed, self.mean, self.std).reshape(record.shape)
-
-
-def noise(count: int, seed: int, mean: float, std: float) -> Array:
-    """So many elements of noise in row-major order, float32.
-
-    Each is mean + std · (u₁ + … + u₁₂ − 6) in doubles, rounded once. The uniform numbers are those
-    of the bend `noise`: with s₁ = scrambled(index ^ scrambled(seed)) and sₖ₊₁ = scrambled(sₖ), all
-    in 32 bits without a sign, uₖ = ((sₖ >> 9) + 0.5) / 2²³. Their sum is exact, in whatever order.
-    """
-    normal = KINDS["noise"].formula
-    assert normal is not None
-    return (mean + std * normal(np.zeros(count), 1.0, seed)).astype(np.float32)
 
 
 def chosen_input(source: InputSource, inputs: tuple[Input, ...]) -> Input:
@@ -285,8 +189,8 @@ def feeding(source: InputSource, key: str, inputs: tuple[Input, ...]) -> InputSo
 
     InputError where that one cannot be fed.
     """
-    if source.kind == "latent":
-        return source  # it feeds none
+    if not source.feeds:
+        return source
     chosen_input(replace(source, input=key), inputs)
     plain = replace(source, input="")
     return plain if chosen_input(plain, inputs).key == key else replace(source, input=key)
