@@ -367,7 +367,7 @@ def _name(name: str) -> str:
 FILES = {
     "src/plan/schema.ts": types,
     "src/messages.ts": messages,
-    "src/webgl/colortables.ts": colortables,
+    "src/pictures/colortables.ts": colortables,
     "src/plan/edits.ts": edits,
     "src/features/sources/records.ts": source,
     "src/features/training/records.ts": training,

@@ -1,12 +1,43 @@
-// What the rest of the page may know of WebGL: a device, a session on it, and how to draw a value.
+// The interface of a runtime: a device, a session on it, and how to draw a value. docs/runtimes.md describes it.
 
 import type { COLORMAPS } from "../messages.ts";
 import type { Preview } from "./derived_values.ts";
 import type { Edit } from "./edits.ts";
-import type { PlanHeader, Target, Texture, Value } from "./schema.ts";
+import type { Input, PlanHeader, Target, Texture, Value } from "./schema.ts";
 
 export type Precision = PlanHeader["precision"];
 export type Format = Texture["format"];
+
+/**
+ * Runs Plans on a graphics device. Everything above it (engine, clients, views) gets one from the entry of its bundle and
+ * names no other. Its methods take devices that its own `openDevice` has opened.
+ */
+export interface Runtime {
+  /** Throws DeviceUnavailable. */
+  openDevice(): Device;
+  /**
+   * Compiles, allocates and uploads; nothing is run. `weight` returns the numbers of a content hash, and is called again
+   * after a lost context. Throws PlanError, ShaderError, ContextLostError.
+   */
+  createSession(
+    device: Device,
+    plan: PlanHeader,
+    uniforms: Uint8Array,
+    weight: (hash: string) => Float32Array,
+    onProgress?: (progress: Progress) => void,
+  ): Promise<Session>;
+  /**
+   * Compiles a Plan's programs before its weights are there; calling the result releases them, once the session has
+   * them. Throws PlanError for a damaged Plan, before it returns.
+   */
+  compileAhead(device: Device, plan: PlanHeader, uniforms: Uint8Array): Promise<() => void>;
+  /** The numbers of an input that `feed` of a picture would give it, for each example of its batch. */
+  resamplePicture(
+    device: Device,
+    input: Input,
+    picture: Picture,
+  ): Promise<Float32Array<ArrayBuffer>>;
+}
 
 /** What this browser's WebGL 2 is and can do. */
 export interface Capabilities {

@@ -1,5 +1,5 @@
 // The uniform block of ops/shaders/prelude.glsl, filled for the display's and the statistics' own passes.
-import { UNIFORM_BYTES, type Value } from "../plan/schema.ts";
+import { UNIFORM_BYTES, type Value } from "./schema.ts";
 
 const LAYOUT_WORDS = 16;
 const FIRST_INPUT = LAYOUT_WORDS; // after `o`

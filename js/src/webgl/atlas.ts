@@ -1,13 +1,13 @@
 // What the display's draws are made of: pictures on atlases, where each map lies, and the numbers of each draw.
 
+import { clippedBeyond } from "../pictures/clipping.ts";
+import { CLASSES_APART, CLASSES_LAYER, MARKS_LAYER, mapLayer } from "../pictures/colormaps.ts";
+import { type Atlas, type Mosaic, mosaicOf, type Placed, pack } from "../pictures/mosaic.ts";
 import type { Delivery, DrawJob } from "../plan/runtime.ts";
 import type { Box } from "../plan/schedule.ts";
 import { type Texture, UNIFORM_BYTES, type Value } from "../plan/schema.ts";
 import { groupsOf, isReshaped, writeNumbers } from "../plan/uniforms.ts";
-import { clippedBeyond } from "./clipping.ts";
-import { CLASSES_APART, CLASSES_LAYER, MARKS_LAYER, mapLayer } from "./colormaps.ts";
 import type { DISPLAY } from "./kernels.ts";
-import { type Atlas, type Mosaic, mosaicOf, type Placed, pack } from "./mosaic.ts";
 import { RANGE_COLUMNS, type Ranges } from "./ranges.ts";
 
 /** Pixels along a side of the device's canvas; larger ones are slow everywhere. */

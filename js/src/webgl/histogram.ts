@@ -1,7 +1,7 @@
 // How often which value occurs: counted on the device as values from each edge on, subtracted here.
 import type { Value } from "../plan/schema.ts";
 import { groupsOf, stripsOf } from "../plan/uniforms.ts";
-import { countedHere } from "./bins.ts";
+import { countedHere } from "../statistics/bins.ts";
 import { whenDone } from "./clock.ts";
 import type { GlDevice } from "./device.ts";
 import type { OwnPrograms } from "./lazy_programs.ts";

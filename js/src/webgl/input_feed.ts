@@ -1,17 +1,17 @@
 // Pictures go into inputs on the device: uploaded, resampled along rows and columns, and written as an input's numbers.
 
+import { fitted, sidesOf, type Taps, tapsOf } from "../pictures/fit.ts";
+import { isStraight } from "../pictures/straight_alpha.ts";
 import { noPictures } from "../plan/error_text.ts";
 import type { ProgramSource } from "../plan/program_source.ts";
 import { type Picture, PlanError } from "../plan/runtime.ts";
 import type { Input } from "../plan/schema.ts";
 import type { GlDevice } from "./device.ts";
-import { fitted, sidesOf, type Taps, tapsOf } from "./fit.ts";
 import { freeSurface, makeSurface, type Surface } from "./passes.ts";
 import type { Linked } from "./programs.ts";
 import { readByTexel } from "./resources.ts";
 import pictureInput from "./shaders/picture_input.glsl";
 import resample from "./shaders/resample.glsl";
-import { isStraight } from "./straight_alpha.ts";
 
 /** What an input is fed with from here on. */
 export interface Feed {
@@ -314,7 +314,7 @@ export class Feeding {
 }
 
 /** A picture's numbers as an input has them that is fed with it, for each example of its batch; waits for them. */
-export async function numbersOf(
+export async function resamplePicture(
   device: GlDevice,
   input: Input,
   picture: Picture,

@@ -2,6 +2,7 @@
 // A device that draws only 16-bit floats could not even count to a map's pixels: all of it is done here.
 import type { Value } from "../plan/schema.ts";
 import { groupsOf, stripsOf } from "../plan/uniforms.ts";
+import { type Reduced, reducedHere } from "../statistics/summary.ts";
 import type { GlDevice } from "./device.ts";
 import type { OwnPrograms } from "./lazy_programs.ts";
 import type { PlanObjects } from "./objects.ts";
@@ -15,21 +16,6 @@ import {
   writePasses,
 } from "./passes.ts";
 import type { Linked } from "./programs.ts";
-import { reducedHere } from "./summary.ts";
-
-/** One channel, as the device reduced it; sums are divided by the number of pixels. */
-export interface Reduced {
-  readonly pixels: number;
-  readonly low: number;
-  readonly high: number;
-  readonly sum: number;
-  readonly count: number;
-  /** Squared distances from the mean, in units of the greatest absolute value. */
-  readonly squares: number;
-  readonly zeros: number;
-  readonly nan: number;
-  readonly inf: number;
-}
 
 /** Reduces every channel of one image; what is returned reads that, at once or when the device has done it. */
 export type Reduce = (value: Value, image: number, objects: PlanObjects) => () => Reduced[];

@@ -1,7 +1,7 @@
 // A data set: item after item, in its own order or shuffled, of blocks that come when they are looked at.
 
+import { sidesOf } from "../../pictures/fit.ts";
 import type { Input } from "../../plan/schema.ts";
-import { sidesOf } from "../../webgl/fit.ts";
 import { createBlocks } from "./blocks.ts";
 import { forAll, type Open } from "./input_slot.ts";
 import { type Loop, loop } from "./loop.ts";

@@ -3,8 +3,8 @@
 import { useSignal } from "@preact/signals";
 import { useId, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { full } from "../../../format.ts";
+import { sidesOf } from "../../../pictures/fit.ts";
 import { useViews } from "../../../views/context.ts";
-import { sidesOf } from "../../../webgl/fit.ts";
 import type { Source } from "../records.ts";
 import type { SourceControls } from "../state.ts";
 import type { PartProps } from "./drawer.tsx";

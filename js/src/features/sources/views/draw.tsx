@@ -1,7 +1,7 @@
 // Drawing by mouse, touch or pen on the source's canvas, and its brush.
 import { useLayoutEffect, useRef } from "preact/hooks";
+import { sidesOf } from "../../../pictures/fit.ts";
 import { useViews } from "../../../views/context.ts";
-import { sidesOf } from "../../../webgl/fit.ts";
 import type { Pen } from "../state.ts";
 import type { PartProps } from "./drawer.tsx";
 import { NumberField } from "./field.tsx";
