@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -375,6 +376,18 @@ def test_a_room_of_the_page_imports_only_what_the_design_allows(room: str) -> No
 def test_every_file_of_the_page_is_in_a_room() -> None:
     rooms = {page_room_of(file) for file in FRONT_END.rglob("*.ts*")}
     assert rooms <= PAGE_MAY_IMPORT.keys()
+
+
+def test_no_file_of_the_page_imports_itself_by_way_of_others() -> None:
+    imported = {
+        file: {
+            (file.parent / name).resolve()
+            for name in IMPORTED.findall(file.read_text(encoding="utf-8"))
+        }
+        for file in FRONT_END.rglob("*.ts*")
+    }
+    assert sum(map(len, imported.values())) > 1000
+    TopologicalSorter(imported).prepare()  # a CycleError says which files
 
 
 def test_only_the_entries_name_the_runtime() -> None:

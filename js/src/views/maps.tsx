@@ -10,7 +10,7 @@ import type { Value } from "../plan/schema.ts";
 import type { ColorLimits } from "../state/colors.ts";
 import { imageOf, placeOf, useStatistics, useViews } from "./context.ts";
 import { imageEnds, knownEnds, ownEnds } from "./image_ends.ts";
-import { TokenMarks } from "./kinds/tokens.tsx";
+import { TokenMarks } from "./kinds/token_marks.tsx";
 import { type Mosaic, px, tileSide } from "./layout.ts";
 import type { Drawing } from "./painter.ts";
 

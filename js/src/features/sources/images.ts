@@ -5,9 +5,8 @@ import type { Input } from "../../plan/schema.ts";
 import { createBlocks } from "./blocks.ts";
 import { forAll, type Open } from "./input_slot.ts";
 import { type Loop, loop } from "./loop.ts";
-import type { Source } from "./records.ts";
 import { createSearch } from "./search.ts";
-import { neighbour } from "./shuffle.ts";
+import { nextItem } from "./shuffle.ts";
 
 /** The numbers of an item as the input takes them: of bytes 255 is 1, but for an input of bytes. */
 export function numbersOf(item: Uint8Array | Float32Array, { dtype }: Pick<Input, "dtype">) {
@@ -57,11 +56,6 @@ function endsOf(numbers: Uint8Array | Float32Array): readonly [number, number] {
     if (number > high) high = number;
   }
   return [low, high];
-}
-
-/** The item that is shown after this one, or before it. */
-export function nextItem({ index, count, shuffled, seed }: Source, by: 1 | -1): number {
-  return shuffled ? neighbour(index, by, count, seed) : (index + by + count) % count;
 }
 
 /** Another page, or a reader, has changed the item less than this share of the time between two ago: that one leads. */

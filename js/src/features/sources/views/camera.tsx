@@ -3,8 +3,8 @@
 import { useViews } from "../../../views/context.ts";
 import { isStill } from "../page_sources.ts";
 import { startCamera } from "./choose.ts";
-import type { PartProps } from "./drawer.tsx";
 import { CameraIcon } from "./icons.tsx";
+import type { PartProps } from "./part.ts";
 import { Shown } from "./shown.tsx";
 
 export function CameraPart({ input, source }: PartProps) {

@@ -3,9 +3,9 @@ import { useLayoutEffect, useRef } from "preact/hooks";
 import { sidesOf } from "../../../pictures/fit.ts";
 import { useViews } from "../../../views/context.ts";
 import type { Pen } from "../state.ts";
-import type { PartProps } from "./drawer.tsx";
 import { NumberField } from "./field.tsx";
 import { PenIcon } from "./icons.tsx";
+import type { PartProps } from "./part.ts";
 
 /** The pressure of what has none: the brush's own width. */
 const EVEN = 0.5;

@@ -18,15 +18,9 @@ import { Enters } from "./enters.tsx";
 import { FilmPart } from "./film.tsx";
 import { CloseIcon } from "./icons.tsx";
 import { NoisePart } from "./noise.tsx";
+import type { PartProps } from "./part.ts";
 import { PicturePart } from "./picture.tsx";
 import { failureWords, KIND_WORDS, pythonOf, whyNoPictures } from "./words.ts";
-
-/** What each source offers. */
-export interface PartProps {
-  readonly input: Input;
-  /** The source of now, where it is of this kind. */
-  readonly source: Source | null;
-}
 
 type Part = FunctionComponent<PartProps>;
 

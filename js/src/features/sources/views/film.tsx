@@ -1,8 +1,8 @@
 // A film: its picture, where it is, and whether it begins again at its end.
 import { useLayoutEffect, useState } from "preact/hooks";
 import { useViews } from "../../../views/context.ts";
-import type { PartProps } from "./drawer.tsx";
 import { PauseIcon, PlayIcon } from "./icons.tsx";
+import type { PartProps } from "./part.ts";
 import { FilePart } from "./picture.tsx";
 import { togglePlaying } from "./playing.tsx";
 import { Shown } from "./shown.tsx";

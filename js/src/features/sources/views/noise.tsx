@@ -1,8 +1,8 @@
 // Noise: its seed, where it lies, how far it goes.
 
 import { useViews } from "../../../views/context.ts";
-import type { PartProps } from "./drawer.tsx";
 import { NumberField } from "./field.tsx";
+import type { PartProps } from "./part.ts";
 
 /** The largest seed that Python takes. */
 const MOST_SEED = 2 ** 31;

@@ -5,8 +5,8 @@ import { sidesOf } from "../../../pictures/fit.ts";
 import type { Input } from "../../../plan/schema.ts";
 import { useViews } from "../../../views/context.ts";
 import { takeFile } from "./choose.ts";
-import type { PartProps } from "./drawer.tsx";
 import { PictureIcon } from "./icons.tsx";
+import type { PartProps } from "./part.ts";
 
 /** CSS pixels of the picture as it is, on its longer side. */
 const SIDE = 200;
