@@ -39,15 +39,15 @@ export interface Runtime {
   ): Promise<Float32Array<ArrayBuffer>>;
 }
 
-/** What this browser's WebGL 2 is and can do. */
+/** What a device is and can do. */
 export interface Capabilities {
   readonly renderer: string;
   readonly vendor: string;
   /** What a Plan for this device may use. */
   readonly target: Target;
-  /** EXT_disjoint_timer_query_webgl2 is there. */
+  /** It has timer queries: in WebGL, EXT_disjoint_timer_query_webgl2. */
   readonly timer: boolean;
-  /** KHR_parallel_shader_compile is there. */
+  /** It compiles in parallel: in WebGL, KHR_parallel_shader_compile. */
   readonly parallelCompile: boolean;
   /** Of what it can draw: float16 where it cannot draw 32-bit floats. */
   readonly precision: Precision;
@@ -55,7 +55,7 @@ export interface Capabilities {
   readonly software: boolean;
 }
 
-/** GL objects alive on a device, for leak tests. */
+/** Objects alive on a device, for leak tests. */
 export interface Alive {
   textures: number;
   programs: number;
@@ -63,7 +63,7 @@ export interface Alive {
   framebuffers: number;
 }
 
-/** The page's one WebGL 2 context. */
+/** The page's one graphics device. */
 export interface Device {
   readonly capabilities: Capabilities;
   readonly alive: Readonly<Alive>;
