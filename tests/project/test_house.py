@@ -435,20 +435,22 @@ def test_no_page_code_turns_text_into_markup_or_code() -> None:
     assert not found
 
 
-def test_shaders_of_a_plan_find_their_numbers_by_name() -> None:
-    # u.i and u.f are counted in lowering/slots.py alone, where it places what kernels declare.
-    # The page's own shaders, in js/src/webgl, have their words from TypeScript, which counts them.
-    counted = re.compile(r"\bu\s*\.\s*[if]\s*\[|\bintegers=")
-    files = [*PACKAGE.rglob("*.glsl"), *PACKAGE.rglob("*.py")]
-    named = [file for file in files if re.search(r"\bu_[a-z]", file.read_text(encoding="utf-8"))]
-    assert len(named) > 40
-    found = [
-        f"{file.relative_to(ROOT)}:{number}: {line.strip()}"
-        for file in files
-        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
-        if counted.search(line)
-    ]
-    assert not found
+def test_shaders_find_their_numbers_by_name() -> None:
+    # u.i and u.f are counted in lowering/slots.py for a Plan's shaders, in webgl/slots.ts for the
+    # page's own, where these place what is declared; n is the array of those without a prelude.
+    counted = re.compile(r"\bu\s*\.\s*[if]\s*\[|\bn\s*\[\s*\d+\s*\]\s*\.|\bintegers=")
+    of_pages = list((FRONT_END / "webgl" / "shaders").glob("*.glsl"))
+    of_plans = [*PACKAGE.rglob("*.glsl"), *PACKAGE.rglob("*.py")]
+    for files, least in ((of_pages, 12), (of_plans, 40)):
+        texts = [file.read_text(encoding="utf-8") for file in files]
+        assert len([text for text in texts if re.search(r"\bu_[a-z]", text)]) > least
+        found = [
+            f"{file.relative_to(ROOT)}:{number}: {line.strip()}"
+            for file, text in zip(files, texts, strict=True)
+            for number, line in enumerate(text.splitlines(), 1)
+            if counted.search(line)
+        ]
+        assert not found
 
 
 def test_a_class_has_its_own_rule_in_one_style_sheet() -> None:

@@ -108,11 +108,7 @@ export interface BendNumbers {
 /** Writes one pass's uniform block. */
 export function writeBend(block: ArrayBuffer, at: number, numbers: BendNumbers): void {
   const { from, before, to, transform, stage, parameters, mix, injected, alone } = numbers;
-  writeNumbers(block, at, {
-    output: to.words,
-    words: [...from.words, ...before.words],
-    integers: [],
-  });
+  writeNumbers(block, at, { output: to.words, words: [...from.words, ...before.words] });
   const words = new Int32Array(block, at, UNIFORM_BYTES / 4);
   const floats = new Float32Array(block, at, UNIFORM_BYTES / 4);
   const [channel, image] = alone ?? [-1, 0];
