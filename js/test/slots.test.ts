@@ -7,7 +7,7 @@ const { writeNumbers } = await import("../src/plan/uniforms.ts");
 const { PROGRAMS } = await import("../src/webgl/input_feed.ts");
 const kernels = await import("../src/webgl/kernels.ts");
 const { LARGEST, LIKELIEST } = await import("../src/webgl/scores.ts");
-const { slots } = await import("../src/webgl/slots.ts");
+const { slots } = await import("../src/plan/slots.ts");
 
 test("slots are packed in their order, and none crosses a vec4", () => {
   const { macros } = slots({ a: "int", b: "ivec2", c: "ivec2", d: "float", e: "vec4", f: "vec3" });

@@ -436,8 +436,8 @@ def test_no_page_code_turns_text_into_markup_or_code() -> None:
 
 
 def test_shaders_find_their_numbers_by_name() -> None:
-    # u.i and u.f are counted in lowering/slots.py for a Plan's shaders, in webgl/slots.ts for the
-    # page's own, where these place what is declared; n is the array of those without a prelude.
+    # u.i and u.f are counted in lowering/slots.py for a Plan's shaders, in plan/slots.ts for those
+    # of the page, where these place what is declared; n is the array of those without a prelude.
     counted = re.compile(r"\bu\s*\.\s*[if]\s*\[|\bn\s*\[\s*\d+\s*\]\s*\.|\bintegers=")
     of_pages = list((FRONT_END / "webgl" / "shaders").glob("*.glsl"))
     of_plans = [*PACKAGE.rglob("*.glsl"), *PACKAGE.rglob("*.py")]

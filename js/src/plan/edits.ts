@@ -62,9 +62,8 @@ export const NUMBERS: Readonly<Record<string, number>> = {"NONE": 0, "INJECT": 1
 export const SAMPLERS = ["x0", "x1", "table", "array"] as const;
 export const CONSTANTS: Readonly<Record<string, string | number>> = {"BN": "u.o.block.x", "BY": "u.o.block.y", "BX": "u.o.block.z", "PHASED": 1, "WHOLE": 0, "MANY": 1};
 export const RESHAPED: Readonly<Record<string, string | number>> = {"RESHAPED": 1, "WRAPPED": "u_side"};
-/** How bend.glsl finds its numbers, and their words of the uniform block. */
-export const MACROS = ["#define u_transform u.i[0].x", "#define u_stage u.i[0].y", "#define u_one_channel u.i[0].z", "#define u_one_example u.i[0].w", "#define u_shown u.i[1]", "#define u_injected u.i[2].x", "#define u_side u.i[2].y", "#define u_parameters(k) u.f[0 + (k)]", "#define u_mix u.f[2].x"];
-export const PLACES = {"transform": 80, "stage": 81, "one_channel": 82, "one_example": 83, "shown": 84, "injected": 88, "side": 89, "parameters": 112, "mix": 120};
+/** The numbers of bend.glsl: their names and GLSL types. */
+export const SLOTS = {"transform": "int", "stage": "int", "one_channel": "int", "one_example": "int", "shown": "ivec4", "injected": "int", "side": "int", "parameters": "vec4[2]", "mix": "float"} as const;
 export const TABLE_WIDTH = 2048;
 export const CUSTOM = "\nfloat custom(float x, int example, int channel, int row, int column) {\n  int examples = u_shown.x, channels = u_shown.y, height = u_shown.z, width = u_shown.w;\nPARAMETERS  float y = x;\n#line 1\nSOURCE;\n  return y;\n}\n";
 

@@ -6,6 +6,7 @@ import { noPictures } from "../plan/error_text.ts";
 import type { ProgramSource } from "../plan/program_source.ts";
 import { type Picture, PlanError } from "../plan/runtime.ts";
 import type { Input } from "../plan/schema.ts";
+import { slots } from "../plan/slots.ts";
 import type { SlotWords } from "../plan/uniforms.ts";
 import type { GlDevice } from "./device.ts";
 import { freeSurface, makeSurface, type Surface } from "./passes.ts";
@@ -13,7 +14,6 @@ import type { Linked } from "./programs.ts";
 import { readByTexel } from "./resources.ts";
 import pictureInput from "./shaders/picture_input.glsl";
 import resample from "./shaders/resample.glsl";
-import { slots } from "./slots.ts";
 
 /** What an input is fed with from here on. */
 export interface Feed {

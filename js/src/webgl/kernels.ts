@@ -1,5 +1,6 @@
 // The display's and the statistics' own programs, put together as lowering/glsl.py does for a Plan's.
 import prelude from "../../../src/nbglcnn/ops/shaders/prelude.glsl";
+import { slots } from "../plan/slots.ts";
 import classes from "./shaders/classes.glsl";
 import colours from "./shaders/colours.glsl";
 import combine from "./shaders/combine.glsl";
@@ -16,7 +17,6 @@ import picture from "./shaders/picture.glsl";
 import reading from "./shaders/reading.glsl";
 import reduction from "./shaders/reduction.glsl";
 import targets from "./shaders/targets.glsl";
-import { slots } from "./slots.ts";
 
 /** The names of a shader's numbers: a table of slots. */
 interface Named {

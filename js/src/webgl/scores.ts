@@ -2,6 +2,7 @@
 
 import type { Largest } from "../plan/runtime.ts";
 import type { Value } from "../plan/schema.ts";
+import { slots } from "../plan/slots.ts";
 import { whenDone } from "./clock.ts";
 import type { GlDevice } from "./device.ts";
 import { kernel } from "./kernels.ts";
@@ -21,7 +22,6 @@ import type { Linked } from "./programs.ts";
 import type { Runner } from "./runner.ts";
 import likeliest from "./shaders/argmax.glsl";
 import largest from "./shaders/topk.glsl";
-import { slots } from "./slots.ts";
 
 /** Texels beside each other in a texture of ours. */
 const COLUMNS = 1024;

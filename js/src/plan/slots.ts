@@ -1,6 +1,6 @@
-// Named uniform slots of the page's own shaders, as lowering/slots.py has them of a Plan's: a table of names and GLSL types
-// gives the macros by which the shader finds its numbers, u_name, and the words that they are written to.
-import { FLOATS, INTEGERS, type SlotWords } from "../plan/uniforms.ts";
+// Named uniform slots of the page's own shaders and of edits, as lowering/slots.py has them of a Plan's: a table of names and
+// GLSL types gives the macros by which the shader finds its numbers, u_name, and the words that they are written to.
+import { FLOATS, INTEGERS, type SlotWords } from "./uniforms.ts";
 
 /** Numbers of a GLSL type. */
 const SIZES = { int: 1, ivec2: 2, ivec3: 3, ivec4: 4, float: 1, vec2: 2, vec3: 3, vec4: 4 };
