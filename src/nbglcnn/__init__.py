@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from nbglcnn.features.compare.comparison import compare as compare
     from nbglcnn.features.edits.apply_bends import apply_bends as apply_bends
     from nbglcnn.features.export.export import export_html as export_html
+    from nbglcnn.features.latent.latent import Latent as Latent
     from nbglcnn.features.mirror.host import mirror as mirror
     from nbglcnn.features.sources import Drawing as Drawing
     from nbglcnn.features.sources import Images as Images
-    from nbglcnn.features.latent.latent import Latent as Latent
     from nbglcnn.features.sources import Noise as Noise
     from nbglcnn.features.sources import Video as Video
     from nbglcnn.features.sources import Webcam as Webcam
