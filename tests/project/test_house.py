@@ -353,8 +353,6 @@ PAGE_MAY_IMPORT: dict[str, set[str]] = {
     },
     "webgl": {"pictures", "plan", "statistics"},
     "widget": {
-        FEATURE,
-        "transforms",
         "comm",
         "describe_unknown",
         "features.edits",
