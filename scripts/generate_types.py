@@ -212,9 +212,9 @@ def edits() -> str:
         f"{json.dumps(shader.CONSTANTS)};\n"
         f"export const RESHAPED: Readonly<Record<string, string | number>> = "
         f"{json.dumps(shader.RESHAPED)};\n"
-        "/** How bend.glsl finds its numbers, and their words of the uniform block. */\n"
-        f"export const MACROS = {json.dumps([slot.macro() for slot in shader.SLOTS])};\n"
-        f"export const PLACES = {json.dumps({slot.name: slot.word for slot in shader.SLOTS})};\n"
+        "/** The numbers of bend.glsl: their names and GLSL types. */\n"
+        f"export const SLOTS = {json.dumps({slot.name: slot.type for slot in shader.SLOTS})} "
+        "as const;\n"
         f"export const TABLE_WIDTH = {shader.TABLE_WIDTH};\n"
         "/** What stands in bend.glsl in the place of a line that is one of these words. */\n"
         "export const TEXTS: Readonly<Record<string, string>> = "
@@ -386,7 +386,7 @@ def _name(name: str) -> str:
 FILES = {
     "src/plan/schema.ts": types,
     "src/messages.ts": messages,
-    "src/webgl/colortables.ts": colortables,
+    "src/pictures/colortables.ts": colortables,
     "src/plan/edits.ts": edits,
     "src/features/sources/records.ts": source,
     "src/features/training/records.ts": training,

@@ -3,6 +3,7 @@ import { type Page, PageClient } from "./page/client.ts";
 import { exportedOf, takeContents } from "./page/contents.ts";
 import { startLesson } from "./page/lesson.ts";
 import { mount } from "./views/app.tsx";
+import { WEBGL } from "./webgl/runtime.ts";
 
 declare global {
   interface Window {
@@ -15,7 +16,7 @@ async function open(): Promise<Page> {
   const place = document.getElementById("nbglcnn-viewer");
   if (place === null) throw new Error("this page has no place for its Viewer");
   const exported = exportedOf();
-  const client = new PageClient(exported);
+  const client = new PageClient(exported, WEBGL);
   mount(place, client.state);
   client.watch();
   await new Promise((done) => setTimeout(done)); // so that the page says what it does meanwhile

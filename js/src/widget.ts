@@ -11,6 +11,7 @@ import { COLOR_RANGES, COLORMAPS } from "./messages.ts";
 import type { ViewerState } from "./state.ts";
 import { selectionOf, turn, viewOf } from "./view_sync.ts";
 import { mount } from "./views/app.tsx";
+import { WEBGL } from "./webgl/runtime.ts";
 
 /** What one model needs of this module, which all Viewers of a page share. */
 export default function createWidget() {
@@ -55,7 +56,7 @@ interface Opened {
 
 function open(model: AnyModel): Opened {
   // First of all: Python waits for its hello.
-  const client = new CommClient(model);
+  const client = new CommClient(model, WEBGL);
   const { state } = client;
   let seen = "";
   let telling = false;

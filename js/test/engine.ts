@@ -5,6 +5,7 @@ import { pageStore } from "../src/engine/store.ts";
 import type { Content, Engine } from "../src/engine/types.ts";
 import type { DrawJob, Session } from "../src/plan/runtime.ts";
 import type { GlDevice } from "../src/webgl/device.ts";
+import { WEBGL } from "../src/webgl/runtime.ts";
 
 const store = pageStore();
 const told: string[] = [];
@@ -14,7 +15,7 @@ const left: string[][] = [];
 const counted = { uploaded: 0, patched: 0, compiled: 0, sessions: 0 };
 
 const makeEngine = () =>
-  createEngine({
+  createEngine(WEBGL, {
     onProgress: ({ stage }) => {
       if (told.at(-1) !== stage) told.push(stage);
     },

@@ -15,7 +15,8 @@ import {
 } from "../src/views/graph/camera.ts";
 import { allOpen, withOpen } from "../src/views/graph/fold.ts";
 import { placementOf } from "../src/views/graph/place.ts";
-import { firstOpen, openAround, pictureOf, type Tree, treeOf } from "../src/views/graph/tree.ts";
+import { firstOpen, openAround, pictureOf, treeOf } from "../src/views/graph/tree.ts";
+import type { Tree } from "../src/views/graph/types.ts";
 import { neighbour } from "../src/views/graph/walk.ts";
 import { layer } from "./layers.ts";
 

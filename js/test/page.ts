@@ -58,7 +58,7 @@ function the(index: number): Session {
 
 function opened(): GlDevice {
   if (device === undefined) {
-    device = openDevice() as GlDevice;
+    device = openDevice();
     device.onLost(() => events.push("lost"));
     device.onRestored(() => events.push("restored"));
   }

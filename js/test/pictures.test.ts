@@ -1,12 +1,12 @@
 // Sizes, places and colours of pictures, and the words of errors: all that needs no GL.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { MAP_TEXELS, mapLayer, mapTexels, parse, ramp } from "../src/pictures/colormaps.ts";
+import { type MosaicOptions, mosaicOf, pack } from "../src/pictures/mosaic.ts";
 import { listed, shaderMessage } from "../src/plan/error_text.ts";
 import { stripsOf } from "../src/plan/uniforms.ts";
+import { channelSummary, summary } from "../src/statistics/summary.ts";
 import { countClasses } from "../src/views/overlay/count.ts";
-import { MAP_TEXELS, mapLayer, mapTexels, parse, ramp } from "../src/webgl/colormaps.ts";
-import { type MosaicOptions, mosaicOf, pack } from "../src/webgl/mosaic.ts";
-import { channelSummary, summary } from "../src/webgl/summary.ts";
 
 test("a mosaic has no gap outside", () => {
   const options = { count: 5, columns: 3, gap: 2, scale: 2 };

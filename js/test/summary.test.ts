@@ -1,8 +1,8 @@
 // Statistics that are computed in JavaScript, where the device draws too few bits to count.
 import assert from "node:assert/strict";
 import test from "node:test";
-import { edgesOf } from "../src/webgl/bins.ts";
-import { channelSummary, reducedHere, summary } from "../src/webgl/summary.ts";
+import { edgesOf } from "../src/statistics/bins.ts";
+import { channelSummary, reducedHere, summary } from "../src/statistics/summary.ts";
 
 test("channels of one image are reduced over finite values, the others counted", () => {
   const first = [9, 9, 9, 9, 9, 9, 9, 9];

@@ -224,7 +224,7 @@ async function sweep(
     statistics,
   };
   if (device === undefined) {
-    device = openDevice() as GlDevice;
+    device = openDevice();
     watch();
     await one(device, given, kind, 0); // the first time in a page takes other ways: it measures
   }
@@ -242,7 +242,7 @@ function openings(): (readonly [struck: boolean, outcome: string])[] {
     [calls, struck, polled] = [0, false, new Set()];
     let outcome: string;
     try {
-      const opened = openDevice() as GlDevice;
+      const opened = openDevice();
       fault = undefined;
       outcome = `${JSON.stringify(opened.capabilities)} ${opened.gl.isContextLost()}`;
       opened.dispose();

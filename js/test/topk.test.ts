@@ -1,7 +1,7 @@
 // Scores picked out in the page, as torch.topk does.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { largestOf } from "../src/webgl/topk.ts";
+import { largestOf } from "../src/statistics/topk.ts";
 
 test("the largest come first, NaN before all, and of equal ones the first", () => {
   const scores = Float32Array.of(

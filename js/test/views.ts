@@ -7,7 +7,7 @@ import { runSources } from "../src/features/sources/run.ts";
 import { beforeKey } from "../src/plan/derived_values.ts";
 import type { Edit } from "../src/plan/edits.ts";
 import { parsePlan } from "../src/plan/format.ts";
-import type { Device, DrawJob, Session } from "../src/plan/runtime.ts";
+import type { DrawJob, Session } from "../src/plan/runtime.ts";
 import { createState } from "../src/state.ts";
 import { says } from "../src/status.ts";
 import { mount } from "../src/views/app.tsx";
@@ -37,7 +37,7 @@ options.vnode = (made) => {
 };
 type Parsed = ReturnType<typeof parsePlan>;
 /** The page's graphics device, and the last session on it: its programs are there for the next one. */
-let device: Device | undefined;
+let device: GlDevice | undefined;
 let spare: Session | undefined;
 
 /** The views, their state and a session: all that tests call, and an end that leaves nothing. */
@@ -66,7 +66,7 @@ function begin() {
 
   /** A session that can be disposed again when all ends. */
   async function made({ plan, uniforms, weight }: Parsed): Promise<Session> {
-    const session = await createSession(device as Device, plan, uniforms, weight);
+    const session = await createSession(device as GlDevice, plan, uniforms, weight);
     const { dispose } = session;
     let disposed = false;
     session.dispose = () => {

@@ -159,3 +159,21 @@ def test_links_between_pages_lead_somewhere() -> None:
             if not file.exists() or (anchor and anchor not in anchors(file)):
                 broken.append(f"{page.name}: {target}")
     assert not broken
+
+
+def test_runtimes_md_names_every_member_of_the_interface() -> None:
+    text = (ROOT / "js" / "src" / "plan" / "runtime.ts").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "runtimes.md").read_text(encoding="utf-8")
+    table = page.partition("**Serving the page**")[2].partition("\n## ")[0]
+    named = set(re.findall(r"`(\w+)`", table))
+    members = {
+        name
+        for interface in ("Runtime", "Device", "Session")
+        for name in re.findall(
+            r"^  (?:readonly )?(\w+)[(:]",
+            re.findall(rf"^export interface {interface} \{{(.*?)^\}}", text, re.M | re.S)[0],
+            re.M,
+        )
+    }
+    assert len(members) > 35
+    assert members <= named

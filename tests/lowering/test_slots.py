@@ -28,6 +28,11 @@ def test_slots_lie_as_std140_has_them():
     ]
 
 
+def test_a_slot_has_the_type_that_it_was_declared_with():
+    types = [slot.type for slot in placed("int a; ivec2 b; float c; ivec4 d[3]; float e[2]")]
+    assert types == ["int", "ivec2", "float", "ivec4[3]", "float[2]"]
+
+
 @pytest.mark.parametrize("declared", ["int a; float a", "ivec4 a[9]", "vec4 a, b, c, d; float e"])
 def test_slots_that_clash_or_have_no_room_are_refused(declared):
     with pytest.raises(AssertionError):

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -219,7 +220,7 @@ PAGE_MAY_IMPORT: dict[str, set[str]] = {
         "status",
     },
     "describe_unknown": set(),
-    "engine": {"messages", "plan", "webgl"},
+    "engine": {"messages", "plan"},
     "explain": {"network", "plan"},
     "features.compare.views": {"format", "network", "plan", "state", "views"},
     "features.edits": {"messages", "plan"},
@@ -245,17 +246,17 @@ PAGE_MAY_IMPORT: dict[str, set[str]] = {
         "views",
     },
     "features.mirror": {"chunks", "features.training", "messages", "state"},
-    "features.sources": {"engine", "features.latent", "format", "plan", "state", "webgl"},
+    "features.sources": {"engine", "features.latent", "format", "pictures", "plan", "state"},
     "features.sources.views": {
         "features.edits.views",
         "features.latent.views",
         "features.sources",
         "format",
         "network",
+        "pictures",
         "plan",
         "state",
         "views",
-        "webgl",
     },
     "features.teaching": {
         "chunks",
@@ -286,10 +287,11 @@ PAGE_MAY_IMPORT: dict[str, set[str]] = {
         "features.training",
         "format",
         "network",
+        "pictures",
         "plan",
         "state",
+        "statistics",
         "views",
-        "webgl",
     },
     "format": set(),
     "loader": {"buffers", "code", "messages", "snapshot", "widget"},
@@ -311,6 +313,7 @@ PAGE_MAY_IMPORT: dict[str, set[str]] = {
         "views",
         "webgl",
     },
+    "pictures": {"messages", "plan", "statistics"},
     "plan": {"messages"},
     "runtime": {"arrays", "plan", "webgl"},
     "snapshot": set(),
@@ -325,6 +328,7 @@ PAGE_MAY_IMPORT: dict[str, set[str]] = {
         "plan",
         "status",
     },
+    "statistics": {"plan"},
     "status": {"plan"},
     "view_sync": {"describe_unknown", "messages", "state"},
     "views": {
@@ -341,15 +345,14 @@ PAGE_MAY_IMPORT: dict[str, set[str]] = {
         "format",
         "messages",
         "network",
+        "pictures",
         "plan",
         "state",
+        "statistics",
         "status",
-        "webgl",
     },
-    "webgl": {"messages", "plan"},
+    "webgl": {"pictures", "plan", "statistics"},
     "widget": {
-        FEATURE,
-        "transforms",
         "comm",
         "describe_unknown",
         "features.edits",
@@ -360,6 +363,7 @@ PAGE_MAY_IMPORT: dict[str, set[str]] = {
         "state",
         "view_sync",
         "views",
+        "webgl",
     },
 }
 IMPORTED = re.compile(r"""^(?:import|export)\b[^;]*?from\s+"(\.[^"]+)";""", re.MULTILINE)
@@ -391,11 +395,34 @@ def test_every_file_of_the_page_is_in_a_room() -> None:
     assert rooms <= PAGE_MAY_IMPORT.keys()
 
 
+def test_no_file_of_the_page_imports_itself_by_way_of_others() -> None:
+    imported = {
+        file: {
+            (file.parent / name).resolve()
+            for name in IMPORTED.findall(file.read_text(encoding="utf-8"))
+        }
+        for file in FRONT_END.rglob("*.ts*")
+    }
+    assert sum(map(len, imported.values())) > 1000
+    TopologicalSorter(imported).prepare()  # a CycleError says which files
+
+
+def test_only_the_entries_name_the_runtime() -> None:
+    # All else has it as the Runtime of plan/runtime.ts, so that another one can take its place.
+    named = {
+        file.relative_to(FRONT_END).as_posix()
+        for file in FRONT_END.rglob("*.ts*")
+        if page_room_of(file) != "webgl"
+        and any("/webgl/" in name for name in IMPORTED.findall(file.read_text(encoding="utf-8")))
+    }
+    assert named == {"page.ts", "runtime.ts", "widget.ts"}
+
+
 def test_only_the_engine_and_the_runtime_make_sessions() -> None:
     makers = {
         page_room_of(file)
         for file in FRONT_END.rglob("*.ts*")
-        if re.search(r"\bcreateSession\(|\bRunner\.make\(", file.read_text(encoding="utf-8"))
+        if re.search(r"\.createSession\(|\bRunner\.make\(", file.read_text(encoding="utf-8"))
     }
     assert makers == {"webgl", "engine", "runtime"}
 
@@ -425,20 +452,22 @@ def test_no_page_code_turns_text_into_markup_or_code() -> None:
     assert not found
 
 
-def test_shaders_of_a_plan_find_their_numbers_by_name() -> None:
-    # u.i and u.f are counted in lowering/slots.py alone, where it places what kernels declare.
-    # The page's own shaders, in js/src/webgl, have their words from TypeScript, which counts them.
-    counted = re.compile(r"\bu\s*\.\s*[if]\s*\[|\bintegers=")
-    files = [*PACKAGE.rglob("*.glsl"), *PACKAGE.rglob("*.py")]
-    named = [file for file in files if re.search(r"\bu_[a-z]", file.read_text(encoding="utf-8"))]
-    assert len(named) > 40
-    found = [
-        f"{file.relative_to(ROOT)}:{number}: {line.strip()}"
-        for file in files
-        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
-        if counted.search(line)
-    ]
-    assert not found
+def test_shaders_find_their_numbers_by_name() -> None:
+    # u.i and u.f are counted in lowering/slots.py for a Plan's shaders, in plan/slots.ts for those
+    # of the page, where these place what is declared; n is the array of those without a prelude.
+    counted = re.compile(r"\bu\s*\.\s*[if]\s*\[|\bn\s*\[\s*\d+\s*\]\s*\.|\bintegers=")
+    of_pages = list((FRONT_END / "webgl" / "shaders").glob("*.glsl"))
+    of_plans = [*PACKAGE.rglob("*.glsl"), *PACKAGE.rglob("*.py")]
+    for files, least in ((of_pages, 12), (of_plans, 40)):
+        texts = [file.read_text(encoding="utf-8") for file in files]
+        assert len([text for text in texts if re.search(r"\bu_[a-z]", text)]) > least
+        found = [
+            f"{file.relative_to(ROOT)}:{number}: {line.strip()}"
+            for file, text in zip(files, texts, strict=True)
+            for number, line in enumerate(text.splitlines(), 1)
+            if counted.search(line)
+        ]
+        assert not found
 
 
 def test_a_class_has_its_own_rule_in_one_style_sheet() -> None:

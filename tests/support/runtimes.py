@@ -1,6 +1,6 @@
 """What every runtime of Plans can do, and the two that there are: local OpenGL, a page's WebGL 2.
 
-docs/runtimes.md says what a third one has to do; with an adapter here test_runtimes.py proves it.
+docs/runtimes.md specifies a third one; with an adapter here test_runtimes.py tests it.
 """
 
 from collections.abc import Mapping

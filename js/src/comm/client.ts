@@ -25,7 +25,7 @@ import {
 } from "../messages.ts";
 import { beforeKey } from "../plan/derived_values.ts";
 import type { Edit } from "../plan/edits.ts";
-import type { Progress as EngineProgress, Patch } from "../plan/runtime.ts";
+import type { Progress as EngineProgress, Patch, Runtime } from "../plan/runtime.ts";
 import { joined } from "../plan/uniforms.ts";
 import { createState, type Parity, type ViewerState } from "../state.ts";
 import { says } from "../status.ts";
@@ -91,10 +91,10 @@ export class CommClient {
   private again = false;
   private compilingSince = 0;
 
-  constructor(model: AnyModel) {
+  constructor(model: AnyModel, runtime: Runtime) {
     this.model = model;
     const { page } = this;
-    this.engine = createEngine({
+    this.engine = createEngine(runtime, {
       onProgress: (progress) => this.follow(progress),
       onLost: () => {
         this.state.status.value = says.lost(this.state.plan.value?.layers.length ?? 0);

@@ -5,13 +5,13 @@ import { parseContainer } from "../plan/format.ts";
 import {
   type Device,
   DeviceUnavailable,
+  type Picture,
   PlanError,
+  type Runtime,
   type Session,
   SessionClosed,
 } from "../plan/runtime.ts";
-import type { PlanHeader } from "../plan/schema.ts";
-import { compileAhead } from "../webgl/prefetch.ts";
-import { createSession } from "../webgl/session.ts";
+import type { Input, PlanHeader } from "../plan/schema.ts";
 import { WantedEdits } from "./edits.ts";
 import { watchPace } from "./pace.ts";
 import { type Twins, twinsOf } from "./samples.ts";
@@ -26,9 +26,10 @@ import type { Content, Engine, EngineEvents, Fed, Showing, WeightRows } from "./
  */
 const TOGETHER_BYTES = 2 ** 28;
 
-export const createEngine = (events: EngineEvents): Engine => new GlEngine(events);
+export const createEngine = (runtime: Runtime, events: EngineEvents): Engine =>
+  new PlanEngine(runtime, events);
 
-class GlEngine implements Engine {
+class PlanEngine implements Engine {
   readonly signals: EngineSignals = createSignals();
   readonly device: Device | undefined;
   readonly unavailable: DeviceUnavailable | undefined;
@@ -36,6 +37,7 @@ class GlEngine implements Engine {
   losses = 0;
   shown: Content | undefined;
   private readonly store = pageStore();
+  private readonly runtime: Runtime;
   private readonly events: EngineEvents;
   private readonly undo: (() => void)[] = [];
   private readonly timing: Timing;
@@ -62,7 +64,8 @@ class GlEngine implements Engine {
     | { readonly inputs: readonly string[]; readonly twins: Twins | undefined }
     | undefined;
 
-  constructor(events: EngineEvents) {
+  constructor(runtime: Runtime, events: EngineEvents) {
+    this.runtime = runtime;
     this.events = events;
     this.edits = new WantedEdits(this.store, (left) => events.onEdits?.(left));
     this.timing = createTiming(this.signals, {
@@ -77,7 +80,7 @@ class GlEngine implements Engine {
       }),
     );
     try {
-      this.device = this.store.takeDevice();
+      this.device = this.store.takeDevice(runtime);
     } catch (error) {
       if (!(error instanceof DeviceUnavailable)) throw error;
       this.unavailable = error;
@@ -196,6 +199,11 @@ class GlEngine implements Engine {
     return (await this.ready().read(key)) as Float32Array<ArrayBuffer>;
   }
 
+  async resamplePicture(input: Input, picture: Picture): Promise<Float32Array<ArrayBuffer>> {
+    if (this.device === undefined) throw this.unavailable;
+    return this.runtime.resamplePicture(this.device, input, picture);
+  }
+
   async twin(): Promise<Session> {
     const { loaded, device } = this;
     if (loaded === undefined || device === undefined) throw new SessionClosed("nothing is shown");
@@ -203,7 +211,13 @@ class GlEngine implements Engine {
     const { plan, uniforms } = this.weighed(content);
     // Its progress is nobody's news, and where there is no room for it what is shown stays.
     const weight = (hash: string) => this.floats(hash);
-    const session = await createSession(device, plan, uniforms, weight, () => undefined);
+    const session = await this.runtime.createSession(
+      device,
+      plan,
+      uniforms,
+      weight,
+      () => undefined,
+    );
     this.put(session, content, fresh(content), fed, null);
     return session;
   }
@@ -223,7 +237,7 @@ class GlEngine implements Engine {
     this.forgetAhead();
     try {
       const { plan: header, uniforms } = this.parse(plan);
-      const undo = compileAhead(device, header, uniforms);
+      const undo = this.runtime.compileAhead(device, header, uniforms);
       undo.catch(() => undefined);
       this.ahead = { plan, undo };
       this.signals.plan.value ??= header;
@@ -352,7 +366,13 @@ class GlEngine implements Engine {
 
   private async make(header: PlanHeader, uniforms: Uint8Array, device: Device): Promise<Session> {
     const open = () =>
-      createSession(device, header, uniforms, (hash) => this.floats(hash), this.events.onProgress);
+      this.runtime.createSession(
+        device,
+        header,
+        uniforms,
+        (hash) => this.floats(hash),
+        this.events.onProgress,
+      );
     let session: Session;
     try {
       session = await open();

@@ -1,8 +1,7 @@
 // What all viewers of a page share: one graphics device, and blobs (Plans, weights, inputs) by content hash.
 
 import { PACKAGE_VERSION } from "../messages.ts";
-import type { Device } from "../plan/runtime.ts";
-import { openDevice } from "../webgl/device.ts";
+import type { Device, Runtime } from "../plan/runtime.ts";
 
 /** Blobs that no viewer shows now are kept up to this many bytes, for the next run of the cell. */
 const SPARE_BYTES = 64 * 2 ** 20;
@@ -22,9 +21,9 @@ export class Store {
   private readonly blobs = new Map<string, Blob>();
 
   /** The page's device, for as long as `giveBack` has not been called as often; throws DeviceUnavailable. */
-  takeDevice(): Device {
+  takeDevice(runtime: Runtime): Device {
     clearTimeout(this.idle);
-    this.device ??= openDevice();
+    this.device ??= runtime.openDevice();
     this.users += 1;
     return this.device;
   }

@@ -9,6 +9,7 @@ import type {
   RunInfo,
   Session,
 } from "../plan/runtime.ts";
+import type { Input } from "../plan/schema.ts";
 import type { Twins } from "./samples.ts";
 import type { EngineSignals } from "./signals.ts";
 
@@ -116,6 +117,8 @@ export interface Engine {
   hurry(): void;
   /** A value's or parameter's elements, of what is shown. */
   read(key: string): Promise<Float32Array<ArrayBuffer>>;
+  /** A picture as the numbers of an input; throws `unavailable` without a device. */
+  resamplePicture(input: Input, picture: Picture): Promise<Float32Array<ArrayBuffer>>;
   /** Another session of what is shown, with its weights and inputs and without edits: whoever tries some disposes it. */
   twin(): Promise<Session>;
   /** All that was asked for is done: the last run is measured again when the page has come to rest. */

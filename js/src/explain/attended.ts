@@ -1,10 +1,11 @@
 // One pair of tokens of an attention, in numbers: its score, its share, and what it takes over.
+
 import type { Layer } from "../plan/schema.ts";
 import type { Attention } from "./attention.ts";
-import type { Tensors } from "./chain.ts";
 import { dense, type Products } from "./products.ts";
 import { readOf } from "./read.ts";
 import { type Share, softmax } from "./softmax.ts";
+import type { Tensors } from "./tensor.ts";
 
 /** One pair of tokens, and one feature of the result. */
 export interface Pair {

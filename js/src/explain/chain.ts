@@ -5,7 +5,7 @@ import type { Network, Stage } from "../network/network.ts";
 import type { Layer, Operand, Value } from "../plan/schema.ts";
 import { type Formula, formulaOf } from "./formula.ts";
 import { movedTo } from "./read.ts";
-import { coordinates, element, sizeOf, type Tensor } from "./tensor.ts";
+import { coordinates, element, sizeOf, type Tensors } from "./tensor.ts";
 
 /** A layer that changes each number by itself, in its place. */
 export type Step =
@@ -186,9 +186,6 @@ export const unusual = (root: Layer): Unexplained => ({
   title: `${root.module || root.operator} is not explained yet in this form`,
   text: `${root.name} reads ${root.input_shapes.map((shape) => shape.join("×")).join(" and ")}. ${KNOWN}`,
 });
-
-/** The tensors of one run, by key. */
-export type Tensors = ReadonlyMap<string, Tensor>;
 
 /** The numbers of a normalisation at one channel. */
 export interface Normalization {

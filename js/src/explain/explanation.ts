@@ -9,7 +9,6 @@ import {
   pointwise,
   type Step,
   standardization,
-  type Tensors,
   type Unexplained,
   unusual,
 } from "./chain.ts";
@@ -20,7 +19,7 @@ import { convolution, dense, type Paired, type Sliding } from "./products.ts";
 import { type From, movedTo, readOf, spreadAt, type Term, termOf, termsOf } from "./read.ts";
 import { type Response, response } from "./response.ts";
 import { type Share, softmax } from "./softmax.ts";
-import { coordinates, element } from "./tensor.ts";
+import { coordinates, element, type Tensors } from "./tensor.ts";
 
 /** A number that is added, and its name. */
 export interface Bias {

@@ -1,8 +1,7 @@
 // Numbers that come from elsewhere: a concatenation copies them, resampling mixes its neighbours.
 import type { Layer } from "../plan/schema.ts";
-import type { Tensors } from "./chain.ts";
 import { type Term, termOf } from "./read.ts";
-import { coordinates, element, place, sizeOf, type Tensor } from "./tensor.ts";
+import { coordinates, element, place, sizeOf, type Tensor, type Tensors } from "./tensor.ts";
 import { type Line, type Lines, slidingLines, stateOf } from "./window.ts";
 
 /** Of a concatenation the part that an element is in, and where it stands there; null where that isn't there. */

@@ -1,7 +1,6 @@
 // What an operator reads: elements of what is kept under a key, maybe in another shape and order.
 import type { Layer, Move, Operand } from "../plan/schema.ts";
-import type { Tensors } from "./chain.ts";
-import { coordinates, element, place, sizeOf, type Tensor } from "./tensor.ts";
+import { coordinates, element, place, sizeOf, type Tensor, type Tensors } from "./tensor.ts";
 
 /** So many elements are laid out anew at most, as of a large matrix that is read transposed. */
 const MOST_READ = 2 ** 24;

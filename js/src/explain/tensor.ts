@@ -7,6 +7,9 @@ export interface Tensor {
   readonly data: Float32Array;
 }
 
+/** The tensors of one run, by key. */
+export type Tensors = ReadonlyMap<string, Tensor>;
+
 /** An element; NaN outside, so that a mistake shows. */
 export const element = (data: ArrayLike<number>, index: number): number =>
   data[index] ?? Number.NaN;

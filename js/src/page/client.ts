@@ -17,13 +17,11 @@ import { beforeKey } from "../plan/derived_values.ts";
 import type { Edit } from "../plan/edits.ts";
 import { parsePlan } from "../plan/format.ts";
 import { needed } from "../plan/required_inputs.ts";
-import { type Picture, PlanError, type Progress } from "../plan/runtime.ts";
+import { PlanError, type Progress, type Runtime } from "../plan/runtime.ts";
 import type { Input, PlanHeader } from "../plan/schema.ts";
 import { createState, type ViewerState } from "../state.ts";
 import { says } from "../status.ts";
 import { selectionOf, turn, viewOf } from "../view_sync.ts";
-import type { GlDevice } from "../webgl/device.ts";
-import { numbersOf } from "../webgl/input_feed.ts";
 import type { Contents } from "./contents.ts";
 import { judged, stretchesOf } from "./samples.ts";
 import { OwnTraining, type PageTraining } from "./training.ts";
@@ -84,9 +82,9 @@ export class PageClient {
   /** Values in which examples with the same input differ, as far as that was seen. */
   private readonly apart = new Set<string>();
 
-  constructor(exported: Exported) {
+  constructor(exported: Exported, runtime: Runtime) {
     this.exported = exported;
-    this.engine = createEngine({
+    this.engine = createEngine(runtime, {
       onProgress: (progress) => this.follow(progress),
       onLost: () => {
         this.state.status.value = says.lost(this.plan?.layers.length ?? 0);
@@ -228,8 +226,10 @@ export class PageClient {
       const arrays: [string, Float32Array][] = [];
       const asked = needed(plan).filter((one) => own.includes(one));
       for (const [key, given] of namedInputs(input, asked)) {
-        const array = isPicture(given) ? await this.pictured(inputOf(own, key), given) : given;
-        checkInput(inputOf(own, key), array);
+        const one = inputOf(own, key);
+        // The input keeps these numbers, whatever becomes of the picture.
+        const array = isPicture(given) ? await this.engine.resamplePicture(one, given) : given;
+        checkInput(one, array);
         arrays.push([key, array]);
       }
       this.fed = ""; // the source ends, and nothing of it stays
@@ -239,13 +239,6 @@ export class PageClient {
       for (const key of plan.outputs) outputs.push([key, await this.engine.read(key)]);
       return onlyOrAll(outputs);
     });
-  }
-
-  /** The numbers that an input has of a picture: it stays with them, whatever becomes of the picture. */
-  private async pictured(input: Input, picture: Picture): Promise<Float32Array> {
-    const { device } = this.engine;
-    if (device === undefined) throw this.engine.unavailable;
-    return numbersOf(device as GlDevice, input, picture);
   }
 
   show(view: View): void {

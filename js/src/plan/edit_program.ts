@@ -6,17 +6,17 @@ import {
   CONSTANTS,
   CUSTOM,
   type Edit,
-  MACROS,
   NUMBERS,
-  PLACES,
   RESHAPED,
   SAMPLERS,
+  SLOTS,
   TABLE_WIDTH,
   TEXTS,
   TRANSFORMS,
 } from "./edits.ts";
 import type { ProgramSource } from "./program_source.ts";
 import { type Texture, UNIFORM_BYTES } from "./schema.ts";
+import { slots } from "./slots.ts";
 import { isReshaped, type Lying, writeNumbers } from "./uniforms.ts";
 
 type TextureSize = Pick<Texture, "width" | "height" | "layers">;
@@ -34,6 +34,8 @@ const BEND = bend
   .split("\n")
   .map((line) => TEXTS[line] ?? line)
   .join("\n");
+
+const BEND_SLOTS = slots(SLOTS);
 
 /** By what they differ in: a slider asks for the same many times a second. */
 const made = new Map<string, ProgramSource>();
@@ -73,7 +75,7 @@ function program(
   };
   const source = [
     ...Object.entries(constants).map(([name, value]) => `#define ${name} ${value}`),
-    ...MACROS,
+    BEND_SLOTS.macros,
     prelude,
     ...SAMPLERS.map((name) => `uniform sampler2DArray ${name};`),
     ...Array.from({ length: layers }, (_, k) => `layout(location = ${k}) out vec4 o${k};`),
@@ -118,23 +120,23 @@ export interface BendNumbers {
 /** Writes one pass's uniform block. */
 export function writeBend(block: ArrayBuffer, at: number, numbers: BendNumbers): void {
   const { from, before, to, transform, stage, parameters, mix, injected, alone } = numbers;
-  writeNumbers(block, at, {
-    output: to.words,
-    words: [...from.words, ...before.words],
-    integers: [],
-  });
-  const words = new Int32Array(block, at, UNIFORM_BYTES / 4);
-  const floats = new Float32Array(block, at, UNIFORM_BYTES / 4);
   const [channel, image] = alone ?? [-1, 0];
-  words[PLACES.transform] = NUMBERS[transform.toUpperCase()] ?? 0;
-  words[PLACES.stage] = stage;
-  words[PLACES.one_channel] = channel;
-  words[PLACES.one_example] = image;
-  words.set(before.nchw, PLACES.shown);
-  words[PLACES.injected] = injected;
-  words[PLACES.side] = to.layout.side || ENDLESS;
-  floats.set(parameters, PLACES.parameters);
-  floats[PLACES.mix] = mix;
+  const four = (k: number) => {
+    const [x = 0, y = 0, z = 0, w = 0] = parameters.slice(k);
+    return [x, y, z, w] as const;
+  };
+  const own = BEND_SLOTS.fill({
+    transform: NUMBERS[transform.toUpperCase()] ?? 0,
+    stage,
+    one_channel: channel,
+    one_example: image,
+    shown: before.nchw,
+    injected,
+    side: to.layout.side || ENDLESS,
+    parameters: [four(0), four(4)],
+    mix,
+  });
+  writeNumbers(block, at, { output: to.words, words: [...from.words, ...before.words], own });
 }
 
 /** One pass of an edit of a value. */

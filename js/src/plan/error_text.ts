@@ -1,5 +1,5 @@
 // What to say when a shader is refused or a name is not known.
-import { PlanError } from "../plan/runtime.ts";
+import { PlanError } from "./runtime.ts";
 
 /** The compiler's words with the numbered source lines they speak of. */
 export function shaderMessage(name: string, log: string, source: string): string {

@@ -1,22 +1,53 @@
-// What the rest of the page may know of WebGL: a device, a session on it, and how to draw a value.
+// The interface of a runtime: a device, a session on it, and how to draw a value. docs/runtimes.md describes it.
 
 import type { COLORMAPS } from "../messages.ts";
 import type { Preview } from "./derived_values.ts";
 import type { Edit } from "./edits.ts";
-import type { PlanHeader, Target, Texture, Value } from "./schema.ts";
+import type { Input, PlanHeader, Target, Texture, Value } from "./schema.ts";
 
 export type Precision = PlanHeader["precision"];
 export type Format = Texture["format"];
 
-/** What this browser's WebGL 2 is and can do. */
+/**
+ * Runs Plans on a graphics device. Everything above it (engine, clients, views) gets one from the entry of its bundle and
+ * names no other. Its methods take devices that its own `openDevice` has opened.
+ */
+export interface Runtime {
+  /** Throws DeviceUnavailable. */
+  openDevice(): Device;
+  /**
+   * Compiles, allocates and uploads; nothing is run. `weight` returns the numbers of a content hash, and is called again
+   * after a lost context. Throws PlanError, ShaderError, ContextLostError.
+   */
+  createSession(
+    device: Device,
+    plan: PlanHeader,
+    uniforms: Uint8Array,
+    weight: (hash: string) => Float32Array,
+    onProgress?: (progress: Progress) => void,
+  ): Promise<Session>;
+  /**
+   * Compiles a Plan's programs before its weights are there; calling the result releases them, once the session has
+   * them. Throws PlanError for a damaged Plan, before it returns.
+   */
+  compileAhead(device: Device, plan: PlanHeader, uniforms: Uint8Array): Promise<() => void>;
+  /** The numbers of an input that `feed` of a picture would give it, for each example of its batch. */
+  resamplePicture(
+    device: Device,
+    input: Input,
+    picture: Picture,
+  ): Promise<Float32Array<ArrayBuffer>>;
+}
+
+/** What a device is and can do. */
 export interface Capabilities {
   readonly renderer: string;
   readonly vendor: string;
   /** What a Plan for this device may use. */
   readonly target: Target;
-  /** EXT_disjoint_timer_query_webgl2 is there. */
+  /** It has timer queries: in WebGL, EXT_disjoint_timer_query_webgl2. */
   readonly timer: boolean;
-  /** KHR_parallel_shader_compile is there. */
+  /** It compiles in parallel: in WebGL, KHR_parallel_shader_compile. */
   readonly parallelCompile: boolean;
   /** Of what it can draw: float16 where it cannot draw 32-bit floats. */
   readonly precision: Precision;
@@ -24,7 +55,7 @@ export interface Capabilities {
   readonly software: boolean;
 }
 
-/** GL objects alive on a device, for leak tests. */
+/** Objects alive on a device, for leak tests. */
 export interface Alive {
   textures: number;
   programs: number;
@@ -32,7 +63,7 @@ export interface Alive {
   framebuffers: number;
 }
 
-/** The page's one WebGL 2 context. */
+/** The page's one graphics device. */
 export interface Device {
   readonly capabilities: Capabilities;
   readonly alive: Readonly<Alive>;

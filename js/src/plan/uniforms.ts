@@ -1,10 +1,18 @@
-// The uniform block of ops/shaders/prelude.glsl, filled for the display's and the statistics' own passes.
-import { UNIFORM_BYTES, type Value } from "../plan/schema.ts";
+// The uniform block of ops/shaders/prelude.glsl, filled for the page's own passes.
+import { UNIFORM_BYTES, type Value } from "./schema.ts";
 
 const LAYOUT_WORDS = 16;
 const FIRST_INPUT = LAYOUT_WORDS; // after `o`
-const INTEGERS = LAYOUT_WORDS * 5; // after `o` and x[4]
-const FLOATS = INTEGERS + 8 * 4;
+/** First words of `i` and `f`. */
+export const INTEGERS = LAYOUT_WORDS * 5; // after `o` and x[4]
+export const FLOATS = INTEGERS + 8 * 4;
+
+/** Numbers of named slots, each from a word of a block on. */
+export type SlotWords = readonly {
+  readonly word: number;
+  readonly values: readonly number[];
+  readonly isFloat: boolean;
+}[];
 
 export interface Numbers {
   /** The NCHW shapes that x0, x1 and so on are shown in, where `o` stands in passes of a Plan. */
@@ -13,10 +21,8 @@ export interface Numbers {
   readonly output?: readonly number[];
   /** The layout of x0, then that of x1, and so on. */
   readonly words?: readonly number[];
-  /** i[0], i[1], … */
-  readonly integers: readonly (readonly number[])[];
-  /** f[0], f[1], … */
-  readonly floats?: readonly (readonly number[])[];
+  /** The shader's own numbers. */
+  readonly own?: SlotWords;
 }
 
 /** Writes one uniform block into `buffer` at a byte offset. */
@@ -26,8 +32,8 @@ export function writeNumbers(buffer: ArrayBuffer, offset: number, numbers: Numbe
   for (const [k, four] of (numbers.nchw ?? []).entries()) words.set(four, 4 * k);
   words.set(numbers.output ?? [], 0);
   words.set(numbers.words ?? [], FIRST_INPUT);
-  for (const [k, four] of numbers.integers.entries()) words.set(four, INTEGERS + 4 * k);
-  for (const [k, four] of (numbers.floats ?? []).entries()) floats.set(four, FLOATS + 4 * k);
+  for (const { word, values, isFloat } of numbers.own ?? [])
+    (isFloat ? floats : words).set(values, word);
 }
 
 /** How one walk over a map is shared among fragments: strips of lines, so that few fragments serialise. */

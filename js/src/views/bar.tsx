@@ -9,13 +9,11 @@ import { displayOf } from "../network/display.ts";
 import { layersOf, type Network } from "../network/network.ts";
 import { useViews } from "./context.ts";
 import { Left, Right } from "./icons.tsx";
-import { pictureSize } from "./layout.ts";
+import { NARROW, pictureSize } from "./layout.ts";
 import { Maps } from "./maps.tsx";
 import { PresentButton } from "./present.tsx";
 import { tabsOf } from "./tabs.tsx";
 
-/** CSS pixels below which everything is one column. */
-export const NARROW = 520;
 /** In fewer there is no room for its button; `p` is the way then. */
 const PRESENT = 500;
 

@@ -1,7 +1,7 @@
 // The colour maps outside of WebGL: legends, and kernels that are painted by the processor.
 
+import { MAP_TEXELS, mapLayer, mapTexels, toLinear } from "../pictures/colormaps.ts";
 import type { ColorMapName, Theme } from "../plan/runtime.ts";
-import { MAP_TEXELS, mapLayer, mapTexels, toLinear } from "../webgl/colormaps.ts";
 
 type Rgb = readonly [number, number, number];
 

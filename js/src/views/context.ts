@@ -2,8 +2,7 @@
 import type { ReadonlySignal, Signal } from "@preact/signals";
 import { createContext } from "preact";
 import { useContext, useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import type { Tensors } from "../explain/chain.ts";
-import type { Tensor } from "../explain/tensor.ts";
+import type { Tensor, Tensors } from "../explain/tensor.ts";
 import type { Names } from "../network/classes.ts";
 import type { Network } from "../network/network.ts";
 import type { Clipped, Histogram, Largest, Statistics, Theme } from "../plan/runtime.ts";

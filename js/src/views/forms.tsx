@@ -3,11 +3,11 @@
 import { useId } from "preact/hooks";
 import { longType, type Network } from "../network/network.ts";
 import type { Form } from "../state.ts";
-import { NARROW } from "./bar.tsx";
 import { Choice } from "./choice.tsx";
 import { useViews } from "./context.ts";
+import { leaveFinder } from "./finder.ts";
 import { Graph } from "./graph/graph.tsx";
-import { leaveFinder } from "./keys.ts";
+import { NARROW } from "./layout.ts";
 import { Panel } from "./panel.tsx";
 import { isChain, Strip } from "./strip.tsx";
 

@@ -5,6 +5,7 @@ import { channelsOf } from "../network/display.ts";
 import type { Network } from "../network/network.ts";
 import type { TabName } from "../state.ts";
 import type { Views } from "./context.ts";
+import { focused, isFinder, leaveFinder } from "./finder.ts";
 import { orderOf } from "./order.ts";
 import { togglePresenting } from "./present.tsx";
 import { shownTab, type TabKeys } from "./tabs.tsx";
@@ -12,24 +13,6 @@ import { shownTab, type TabKeys } from "./tabs.tsx";
 // A text field, a list or an open menu needs these keys itself.
 const takesKeys = (target: EventTarget | null): boolean =>
   target instanceof HTMLElement && target.closest("select, input, textarea") !== null;
-
-const isFinder = (target: EventTarget | null): boolean =>
-  target instanceof HTMLElement && target.matches(".nbg-finder");
-
-/** What has the focus, also where the viewer stands in a shadow tree. */
-const focused = (root: HTMLElement): Element | null =>
-  (root.getRootNode() as Document | ShadowRoot).activeElement;
-
-/** From the field that finds layers to the layer that is selected, once the view shows it. */
-export function leaveFinder(root: HTMLElement): void {
-  const field = root.querySelector<HTMLInputElement>(".nbg-finder");
-  if (field !== null) field.value = "";
-  root.focus({ preventScroll: true });
-  requestAnimationFrame(() => {
-    if (focused(root) !== root) return; // somebody went on
-    root.querySelector<HTMLElement>(".nbg-picture[tabindex='0'], .nbg-row.nbg-chosen")?.focus();
-  });
-}
 
 export function listenToKeys(views: Views): () => void {
   const { root, state } = views;

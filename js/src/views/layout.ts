@@ -2,6 +2,9 @@
 // Lengths are device pixels unless they say css: a map pixel is a whole number of device pixels.
 import type { Summary } from "../plan/runtime.ts";
 
+/** CSS pixels below which everything is one column. */
+export const NARROW = 520;
+
 /** Maps of one value: how many, and their size in map pixels. */
 export interface Maps {
   readonly channels: number;

@@ -1,80 +1,15 @@
-// What the colours mean: the map's gradient between real numbers.
+// What the colours mean: the colour bar of maps, which follows live values or is held.
 
 import { LiveLegend } from "../features/sources/views/legend.tsx";
-import { short } from "../format.ts";
 import { displayOf } from "../network/display.ts";
-import type { Statistics } from "../plan/runtime.ts";
-import type { Value } from "../plan/schema.ts";
-import type { ColorLimits } from "../state/colors.ts";
-import { gradient } from "./colors.ts";
+import { Colorbar, type ColorbarProps } from "./colorbar.tsx";
 import { useViews } from "./context.ts";
 
-/** The limits of a colour map over values from `low` to `high`, and the part of the map that is used. */
-export function colorLimits(low: number, high: number, signed: boolean, symmetric = false) {
-  const most = Math.max(Math.abs(low), Math.abs(high));
-  if (!signed && symmetric) return { low: -most, high: most, from: 0, to: 1 };
-  if (!signed) return { low, high, from: 0, to: 1 };
-  // A layer without negatives uses the positive half only, and its legend says so.
-  if (low >= 0) return { low: 0, high: most, from: 0.5, to: 1 };
-  if (high <= 0) return { low: -most, high: 0, from: 0, to: 0.5 };
-  return { low: -most, high: most, from: 0, to: 1 };
-}
-
-export interface LegendProps {
-  value: Value;
-  statistics: Statistics | null;
-  /** Numbers it for a range of the channel's own. */
-  channel?: number | null;
-  /** The ends of the colours where those are not the values' own. */
-  limits?: ColorLimits | null;
-}
-
 /** The legend of a layer's maps; while its input is live, its colours can be held. */
-export function Legend(props: LegendProps) {
+export function Legend(props: ColorbarProps) {
   const { state } = useViews();
   const { value, statistics } = props;
   if (displayOf(value).image || statistics === null) return null;
   const isLive = state.sourceStatus.value.phase === "live" && state.range.value !== "fixed";
-  return isLive ? <LiveLegend {...props} /> : <Ends {...props} />;
-}
-
-/** The colours between the real numbers at their ends. */
-export function Ends({ value, statistics, channel, limits }: LegendProps) {
-  const { state, theme } = useViews();
-  if (statistics === null) return null;
-  const map = state.colormap.value;
-  const own = state.range.value === "channel";
-  const one = own && typeof channel === "number" ? statistics.channels[channel] : undefined;
-  const summary = one ?? statistics.layer;
-  if (Number.isNaN(summary.min)) return <span class="nbg-legend">no finite value</span>;
-  const fixed = state.range.value === "fixed" ? state.colorLimits.value.get(value.key) : undefined;
-  const { low: least, high: most } = limits ?? fixed ?? { low: summary.min, high: summary.max };
-  const curves = displayOf(value).name === "curves";
-  // A curve has zero in its range.
-  const ends = curves ? [Math.min(0, least), Math.max(0, most)] : [least, most];
-  const signed = map === "signed" && !curves;
-  const symmetric = state.symmetric.value;
-  const { low, high, from, to } = colorLimits(ends[0] ?? 0, ends[1] ?? 0, signed, symmetric);
-  const words = own && one === undefined;
-  const text = (number: number, word: string) => (words && number !== 0 ? word : short(number));
-  const lowWord = signed || symmetric ? "−max" : "min";
-  if (curves) {
-    return (
-      <span class="nbg-legend">
-        {words && <span class="nbg-second">each to its own</span>}
-        <span>
-          {text(low, lowWord)} to {text(high, "max")} from bottom to top
-        </span>
-      </span>
-    );
-  }
-  if (low === high && !words) return <span class="nbg-legend">{short(low)} everywhere</span>;
-  return (
-    <span class="nbg-legend">
-      {words && <span class="nbg-second">each to its own</span>}
-      <span>{text(low, lowWord)}</span>
-      <span class="nbg-gradient" style={{ background: gradient(map, theme.value, from, to) }} />
-      <span>{text(high, "max")}</span>
-    </span>
-  );
+  return isLive ? <LiveLegend {...props} /> : <Colorbar {...props} />;
 }

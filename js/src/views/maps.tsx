@@ -3,14 +3,14 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { displayOf, frameOf } from "../network/display.ts";
+import { clippedBeyond } from "../pictures/clipping.ts";
 import { originalOf } from "../plan/derived_values.ts";
 import type { ColorMapName, Range, Summary } from "../plan/runtime.ts";
 import type { Value } from "../plan/schema.ts";
 import type { ColorLimits } from "../state/colors.ts";
-import { clippedBeyond } from "../webgl/clipping.ts";
 import { imageOf, placeOf, useStatistics, useViews } from "./context.ts";
 import { imageEnds, knownEnds, ownEnds } from "./image_ends.ts";
-import { TokenMarks } from "./kinds/tokens.tsx";
+import { TokenMarks } from "./kinds/token_marks.tsx";
 import { type Mosaic, px, tileSide } from "./layout.ts";
 import type { Drawing } from "./painter.ts";
 

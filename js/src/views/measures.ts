@@ -3,7 +3,7 @@
 import type { Clipped, Histogram, Largest, Session, Statistics } from "../plan/runtime.ts";
 import type { Value } from "../plan/schema.ts";
 import type { ViewerState } from "../state.ts";
-import { largestOf } from "../webgl/topk.ts";
+import { largestOf } from "../statistics/topk.ts";
 
 /** What a histogram is of: one channel or all, in so many bins. */
 export interface Spread {

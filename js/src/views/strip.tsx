@@ -2,11 +2,19 @@
 
 import { displayOf } from "../network/display.ts";
 import type { Network, Stage } from "../network/network.ts";
-import { NARROW } from "./bar.tsx";
 import { BARS_WIDTH } from "./bars.tsx";
 import { useViews } from "./context.ts";
 import { Endpoints } from "./endpoints.tsx";
-import { fitBoxes, fitLine, fitRows, fullMosaic, type Line, type Mosaic, px } from "./layout.ts";
+import {
+  fitBoxes,
+  fitLine,
+  fitRows,
+  fullMosaic,
+  type Line,
+  type Mosaic,
+  NARROW,
+  px,
+} from "./layout.ts";
 import { List } from "./list.tsx";
 import { Rows } from "./rows.tsx";
 import { ArrowColumn, isShort, mapsOf, StageView } from "./stage.tsx";

@@ -1,14 +1,14 @@
 // What the display's draws are made of: pictures on atlases, where each map lies, and the numbers of each draw.
 
+import { clippedBeyond } from "../pictures/clipping.ts";
+import { CLASSES_APART, CLASSES_LAYER, MARKS_LAYER, mapLayer } from "../pictures/colormaps.ts";
+import { type Atlas, type Mosaic, mosaicOf, type Placed, pack } from "../pictures/mosaic.ts";
 import type { Delivery, DrawJob } from "../plan/runtime.ts";
 import type { Box } from "../plan/schedule.ts";
 import { type Texture, UNIFORM_BYTES, type Value } from "../plan/schema.ts";
-import { groupsOf, isReshaped, writeNumbers } from "../plan/uniforms.ts";
-import { clippedBeyond } from "./clipping.ts";
-import { CLASSES_APART, CLASSES_LAYER, MARKS_LAYER, mapLayer } from "./colormaps.ts";
-import type { DISPLAY } from "./kernels.ts";
-import { type Atlas, type Mosaic, mosaicOf, type Placed, pack } from "./mosaic.ts";
-import { RANGE_COLUMNS, type Ranges } from "./ranges.ts";
+import { groupsOf, isReshaped, type SlotWords, writeNumbers } from "../plan/uniforms.ts";
+import { CLASSES_SLOTS, CURVES_SLOTS, type DISPLAY, IMAGE_SLOTS, MAPS_SLOTS } from "./kernels.ts";
+import { type Place, RANGE_COLUMNS, type Ranges } from "./ranges.ts";
 
 /** Pixels along a side of the device's canvas; larger ones are slow everywhere. */
 const MOST_SIDE = 4096;
@@ -16,7 +16,7 @@ const MOST_SIDE = 4096;
 const MOST_TAPS = 4;
 /** Texels along a side of the smallest table; larger ones are its double, and so on. */
 export const TABLE_SIDE = 64;
-/** display.glsl's i[3].y. */
+/** The display's `scaling`. */
 const USES = { signed: 0, spread: 1, symmetric: 2, zero: 3 } as const;
 const MODES = ["channel", "layer", "fixed"] as const;
 /** Channels of what can be drawn as an image, at most: three colours and an alpha. */
@@ -77,24 +77,12 @@ export function drawingOf(shown: readonly Shown[], ranges: Ranges, delivery: Del
   let at = 0;
   const drawn = (placed: Placed<Picture>, atlas: Atlas<Picture>): Draw => {
     const { item, x, y } = placed;
-    const { job, value, texture, width, height } = item;
+    const { value, texture, width, height } = item;
     const top = upright ? atlas.height - y : y;
     const area = [x, upright ? top - height : top, width, height] as const;
-    const [column, row, layer] = corners.get(item) ?? [0, 0, 0];
-    const place = ranges.place(value);
-    writeNumbers(numbers, at, {
-      nchw: [value.nchw],
-      words: value.words,
-      integers: [
-        [x, top, column, row],
-        [item.mapWidth + job.gap, item.mapHeight + job.gap, item.mapWidth, item.mapHeight],
-        [mapLayer(mapOf(job), job.theme), tapsOf(item), layer, MARKS_LAYER],
-        [MODES.indexOf(job.range.mode), useOf(job)],
-        [place.first, RANGE_COLUMNS, ...place.shared],
-        ownOf(item),
-      ],
-      floats: floatsOf(item, table),
-    });
+    const corner = corners.get(item) ?? [0, 0, 0];
+    const own = ownOf(item, numbersOf(item, [x, top], corner, ranges.place(value), table));
+    writeNumbers(numbers, at, { nchw: [value.nchw], words: value.words, own });
     at += UNIFORM_BYTES;
     return { texture, area, program: programOf(item), at: at - UNIFORM_BYTES };
   };
@@ -137,12 +125,29 @@ function mapOf({ as, map }: DrawJob): DrawJob["map"] {
 const coloursOf = ({ channels }: Pick<DrawJob, "channels">): number =>
   channels.length === IMAGE_CHANNELS ? IMAGE_CHANNELS : IMAGE_CHANNELS - 1;
 
-/** The i[5] of curves.glsl, classes.glsl and image.glsl. */
-function ownOf({ job, value, mapHeight }: Picture): number[] {
+type Numbers = Parameters<typeof MAPS_SLOTS.fill>[0];
+
+/** With what only this picture's program has. */
+function ownOf({ job, value, mapHeight }: Picture, numbers: Numbers): SlotWords {
   const [, , h, w] = value.nchw;
-  if (job.as === "classes") return [job.channels.length, CLASSES_APART, CLASSES_LAYER];
-  if (job.as === "rgb" || job.as === "grey") return [job.as === "rgb" ? coloursOf(job) : 1];
-  return [Math.max(h, w), h > 1 ? 1 : 0, Math.round(Math.min(120, Math.max(60, mapHeight)))];
+  switch (job.as) {
+    case "maps":
+      return MAPS_SLOTS.fill(numbers);
+    case "classes": {
+      const { length: channels } = job.channels;
+      const [colours, colours_layer] = [CLASSES_APART, CLASSES_LAYER];
+      return CLASSES_SLOTS.fill({ ...numbers, channels, colours, colours_layer });
+    }
+    case "curves":
+      return CURVES_SLOTS.fill({
+        ...numbers,
+        values: Math.max(h, w),
+        vertical: Number(h > 1),
+        thickness: Math.round(Math.min(120, Math.max(60, mapHeight))),
+      });
+    default:
+      return IMAGE_SLOTS.fill({ ...numbers, channels: job.as === "rgb" ? coloursOf(job) : 1 });
+  }
 }
 
 /** What values of a form are drawn with, besides what draws maps. */
@@ -180,18 +185,42 @@ function useOf({ as, map, range }: DrawJob): number {
   return range.symmetric ? USES.symmetric : USES.spread;
 }
 
-function floatsOf({ value, job, mapWidth, mapHeight, size }: Picture, table: Table): number[][] {
+function numbersOf(
+  picture: Picture,
+  origin: readonly [number, number],
+  [column, row, table_layer]: Corner,
+  place: Place,
+  table: Table,
+): Numbers {
+  const { value, job, mapWidth, mapHeight, size } = picture;
   const [, , h, w] = value.nchw;
   const [, by = 1, bx = 1, , sy = 1, sx = 1] = value.words.slice(8);
   const { gap, range } = job;
   const { low = 0, high = 1 } = range;
   const clips = range.mode === "fixed" ? clippedBeyond({ low, high }) : NEVER;
-  return [
-    [1 / (mapWidth + gap), 1 / (mapHeight + gap), 1 / table.width, 1 / table.height],
-    [w / mapWidth, h / mapHeight, low, high],
-    [1 / sx, 1 / sy, 1 / bx, 1 / by],
-    [1 / size.width, 1 / size.height, clips.low, clips.high],
-  ];
+  return {
+    origin,
+    corner: [column, row],
+    cell: [mapWidth + gap, mapHeight + gap],
+    size: [mapWidth, mapHeight],
+    colormap: mapLayer(mapOf(job), job.theme),
+    marks: MARKS_LAYER,
+    table_layer,
+    taps: tapsOf(picture),
+    range: MODES.indexOf(range.mode),
+    scaling: useOf(job),
+    first: place.first,
+    columns: RANGE_COLUMNS,
+    shared: place.shared,
+    over_cell: [1 / (mapWidth + gap), 1 / (mapHeight + gap)],
+    over_table: [1 / table.width, 1 / table.height],
+    step: [w / mapWidth, h / mapHeight],
+    fixed: [low, high],
+    over_phases: [1 / sx, 1 / sy],
+    over_blocks: [1 / bx, 1 / by],
+    over_texture: [1 / size.width, 1 / size.height],
+    clipped: [clips.low, clips.high],
+  };
 }
 
 /** Where all maps lie in their textures, and each picture's corner in this table. */

@@ -2,7 +2,7 @@
 
 import type { RunInfo } from "../plan/runtime.ts";
 import { hidden, pause } from "../plan/schedule.ts";
-import type { GlDevice } from "./device.ts";
+import type { GlContext } from "./gl_context.ts";
 
 /** EXT_disjoint_timer_query_webgl2, which TypeScript's DOM types leave out. */
 interface TimerQuery {
@@ -88,7 +88,7 @@ export class Clock {
 }
 
 /** Resolves when the device has done what was asked of it so far, or never will. */
-export async function finished(device: GlDevice): Promise<void> {
+export async function finished(device: GlContext): Promise<void> {
   const { generation } = device;
   const clock = new Clock(device.gl, true);
   const check = () => device.check(generation);
@@ -99,7 +99,7 @@ export async function finished(device: GlDevice): Promise<void> {
 const PATIENCE = 3;
 
 /** Resolves when the device has done what was asked of it so far, and what was asked meanwhile. */
-export async function calm(device: GlDevice): Promise<void> {
+export async function calm(device: GlContext): Promise<void> {
   for (let k = 0, works = -1; k < PATIENCE && works !== device.state.works; k++) {
     ({ works } = device.state);
     await finished(device);
@@ -107,7 +107,7 @@ export async function calm(device: GlDevice): Promise<void> {
 }
 
 /** What `read` finds when the device has done all that it was just asked; throws where that had no room. */
-export async function whenDone<T>(device: GlDevice, read: () => T): Promise<T> {
+export async function whenDone<T>(device: GlContext, read: () => T): Promise<T> {
   const { generation, resources } = device;
   const { faults } = resources;
   await calm(device);

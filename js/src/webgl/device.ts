@@ -20,7 +20,7 @@ import { SharedTextures } from "./shared_weights.ts";
 const RETRY_MS = [5_000, 10_000, 20_000];
 
 /** The page's one WebGL 2 context; throws DeviceUnavailable. */
-export function openDevice(): Device {
+export function openDevice(): GlDevice {
   const device = new GlDevice(openContext());
   if (!device.gl.isContextLost()) return device;
   device.dispose();

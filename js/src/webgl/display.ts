@@ -1,5 +1,7 @@
 // Draws values into 2-D canvases: one pass a picture onto an atlas, and all pictures of an atlas from there at once.
 
+import { MAP_TEXELS, mapTexels } from "../pictures/colormaps.ts";
+import type { Atlas } from "../pictures/mosaic.ts";
 import type { Delivery } from "../plan/runtime.ts";
 import { type PlanHeader, TEXEL_BYTES, UNIFORM_BYTES } from "../plan/schema.ts";
 import {
@@ -12,10 +14,8 @@ import {
   type Shown,
   TABLE_SIDE,
 } from "./atlas.ts";
-import { MAP_TEXELS, mapTexels } from "./colormaps.ts";
 import type { GlDevice } from "./device.ts";
 import { DISPLAY } from "./kernels.ts";
-import type { Atlas } from "./mosaic.ts";
 import { type Linked, PASS_BINDING } from "./programs.ts";
 import type { Ranges } from "./ranges.ts";
 import type { Size } from "./resources.ts";

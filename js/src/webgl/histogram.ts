@@ -1,9 +1,10 @@
 // How often which value occurs: counted on the device as values from each edge on, subtracted here.
 import type { Value } from "../plan/schema.ts";
 import { groupsOf, stripsOf } from "../plan/uniforms.ts";
-import { countedHere } from "./bins.ts";
+import { countedHere } from "../statistics/bins.ts";
 import { whenDone } from "./clock.ts";
 import type { GlDevice } from "./device.ts";
+import { COUNTS_SLOTS, PARTIAL_SUMS_SLOTS } from "./kernels.ts";
 import type { OwnPrograms } from "./lazy_programs.ts";
 import type { PlanObjects } from "./objects.ts";
 import {
@@ -68,27 +69,35 @@ export async function counter(device: GlDevice, programs: OwnPrograms): Promise<
     for (const _ of resources.upload(list, size, padded));
     const [scratch, result] = [surfaceOf(device, total), surfaceOf(device, blocks * sums)];
     const buffer = resources.buffer(0, "DYNAMIC_DRAW");
-    const first = channel === undefined ? 0 : channel >> 2;
-    const work = [image, strips, lines, total];
-    const which = [first, channel ?? -1, sums * each, parts];
+    const counting = COUNTS_SLOTS.fill({
+      work: [image, strips, lines, total],
+      width: scratch.width,
+      first_group: channel === undefined ? 0 : channel >> 2,
+      channel: channel ?? -1,
+      fragments: sums * each,
+      filled: parts,
+    });
+    const adding = PARTIAL_SUMS_SLOTS.fill({
+      each,
+      texels: total,
+      results: blocks * sums,
+      width: result.width,
+      width_before: scratch.width,
+    });
     const passes: OwnPass[] = [
       {
         linked: counts,
         inputs: [texture, list],
         target: scratch,
         area: whole(scratch),
-        numbers: {
-          nchw: [value.nchw],
-          words: value.words,
-          integers: [work, [scratch.width], which],
-        },
+        numbers: { nchw: [value.nchw], words: value.words, own: counting },
       },
       {
         linked: partialSums,
         inputs: [scratch.texture],
         target: result,
         area: whole(result),
-        numbers: { integers: [[each, total, blocks * sums], [result.width], [scratch.width]] },
+        numbers: { own: adding },
       },
     ];
     writePasses(device, buffer, passes);

@@ -1,17 +1,19 @@
 // Pictures go into inputs on the device: uploaded, resampled along rows and columns, and written as an input's numbers.
 
+import { fitted, sidesOf, type Taps, tapsOf } from "../pictures/fit.ts";
+import { isStraight } from "../pictures/straight_alpha.ts";
 import { noPictures } from "../plan/error_text.ts";
 import type { ProgramSource } from "../plan/program_source.ts";
 import { type Picture, PlanError } from "../plan/runtime.ts";
 import type { Input } from "../plan/schema.ts";
+import { slots } from "../plan/slots.ts";
+import type { SlotWords } from "../plan/uniforms.ts";
 import type { GlDevice } from "./device.ts";
-import { fitted, sidesOf, type Taps, tapsOf } from "./fit.ts";
 import { freeSurface, makeSurface, type Surface } from "./passes.ts";
 import type { Linked } from "./programs.ts";
 import { readByTexel } from "./resources.ts";
 import pictureInput from "./shaders/picture_input.glsl";
 import resample from "./shaders/resample.glsl";
-import { isStraight } from "./straight_alpha.ts";
 
 /** What an input is fed with from here on. */
 export interface Feed {
@@ -27,11 +29,41 @@ const MOST_SIDE = 2 ** 14;
 /** Not 0, where tables and what was drawn are. */
 const PICTURE_UNIT = 1;
 
+/** Their numbers are one array of three ivec4. */
+const BANKS = { integers: { name: "n", word: 0, lines: 3 } };
+const RESAMPLE_SLOTS = slots(
+  {
+    /** The source's first row or column that counts. */
+    first: "int",
+    /** Minus the width of a picture that is mirrored, else 0. */
+    mirrored: "int",
+  },
+  BANKS,
+);
+const INPUT_SLOTS = slots(
+  {
+    /** Channels, height and width of the input, and texels in a row of the result. */
+    size: "ivec3",
+    width: "int",
+    /** Left, top, width and height of the picture in the input. */
+    part: "ivec4",
+    /** 1 where the channels are the last axis. */
+    channels_last: "int",
+    /** The number of white. */
+    white: "int",
+  },
+  BANKS,
+);
+const resampling = `${RESAMPLE_SLOTS.macros}\n${resample}`;
 const SAMPLERS = ["table", "source"];
-const PROGRAMS: readonly ProgramSource[] = [
-  { name: "rows of a picture", source: `#define ROWS\n${resample}`, samplers: SAMPLERS },
-  { name: "columns of a picture", source: resample, samplers: SAMPLERS },
-  { name: "input of a picture", source: pictureInput, samplers: ["source"] },
+export const PROGRAMS: readonly ProgramSource[] = [
+  { name: "rows of a picture", source: `#define ROWS\n${resampling}`, samplers: SAMPLERS },
+  { name: "columns of a picture", source: resampling, samplers: SAMPLERS },
+  {
+    name: "input of a picture",
+    source: `${INPUT_SLOTS.macros}\n${pictureInput}`,
+    samplers: ["source"],
+  },
 ];
 
 /** A picture as texImage2D takes it in the way that the browser shows it. */
@@ -285,17 +317,26 @@ export class Feeding {
   private draw(input: Input, place: Place, mirrored: boolean, staging: Staging): void {
     const { uploaded, tables, rows, result, part } = place;
     const sides = sidesOf(input);
-    const stored = [Number(input.layout === "NHWC"), input.dtype === "uint8" ? 255 : 1];
-    this.pass(0, [tables[0]], rows, [place.first, mirrored ? -uploaded.width : 0]);
-    this.pass(1, [tables[1], rows.texture], result, [place.first]);
-    this.pass(2, [result.texture], staging, [...sides, staging.width, ...part, ...stored]);
+    const { first } = place;
+    const across = RESAMPLE_SLOTS.fill({ first, mirrored: mirrored ? -uploaded.width : 0 });
+    const down = RESAMPLE_SLOTS.fill({ first, mirrored: 0 });
+    const stored = INPUT_SLOTS.fill({
+      size: sides,
+      width: staging.width,
+      part,
+      channels_last: Number(input.layout === "NHWC"),
+      white: input.dtype === "uint8" ? 255 : 1,
+    });
+    this.pass(0, [tables[0]], rows, across);
+    this.pass(1, [tables[1], rows.texture], result, down);
+    this.pass(2, [result.texture], staging, stored);
   }
 
   private pass(
     index: number,
     inputs: readonly WebGLTexture[],
     { framebuffer, width, height }: Staging,
-    numbers: readonly number[],
+    numbers: SlotWords,
   ): void {
     const { gl, state } = this.device;
     const linked = this.linked[index];
@@ -305,8 +346,7 @@ export class Feeding {
     state.bind(inputs);
     state.target(framebuffer);
     state.viewport(0, 0, width, height);
-    this.numbers.fill(0);
-    this.numbers.set(numbers);
+    for (const { word, values } of numbers) this.numbers.set(values, word);
     gl.uniform4iv(this.locations[index] ?? null, this.numbers);
     gl.drawArrays(gl.TRIANGLES, 0, 3);
     linked.drawn = true;
@@ -314,7 +354,7 @@ export class Feeding {
 }
 
 /** A picture's numbers as an input has them that is fed with it, for each example of its batch; waits for them. */
-export async function numbersOf(
+export async function resamplePicture(
   device: GlDevice,
   input: Input,
   picture: Picture,

@@ -49,9 +49,8 @@ export class OwnPrograms {
     const [from, target] = [one(), one()];
     const buffer = device.resources.buffer(0, "DYNAMIC_DRAW");
     const inputs = [from.texture, from.texture];
-    const numbers = { integers: [] };
     const area = whole(target);
-    const passes = linked.map((one) => ({ linked: one, inputs, target, area, numbers }));
+    const passes = linked.map((one) => ({ linked: one, inputs, target, area, numbers: {} }));
     writePasses(device, buffer, passes);
     drawPasses(device, buffer, passes);
     for (const surface of [from, target]) freeSurface(device, surface);

@@ -2,7 +2,6 @@
 
 import { checkPlan } from "../plan/checks.ts";
 import type { ProgramSource } from "../plan/program_source.ts";
-import type { Device } from "../plan/runtime.ts";
 import type { PlanHeader } from "../plan/schema.ts";
 import type { GlDevice } from "./device.ts";
 import { displayPrograms } from "./display.ts";
@@ -13,11 +12,10 @@ import { COMBINE, MIN_MAX } from "./kernels.ts";
  * Throws at once what is wrong with the Plan.
  */
 export function compileAhead(
-  given: Device,
+  device: GlDevice,
   plan: PlanHeader,
   uniforms: Uint8Array,
 ): Promise<() => void> {
-  const device = given as GlDevice;
   checkPlan(plan, uniforms.byteLength, device.capabilities.target);
   device.check();
   return compiled(device, [...plan.programs, ...displayPrograms(plan), COMBINE, MIN_MAX]);

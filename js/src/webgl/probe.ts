@@ -1,5 +1,5 @@
 // The faster of two ways to read a texture, and how fast: timed once on a device that is not known.
-import type { GlDevice } from "./device.ts";
+import type { GlContext } from "./gl_context.ts";
 import text from "./shaders/probe.glsl";
 
 const SIZE = 128;
@@ -23,13 +23,13 @@ const KNOWN: readonly (readonly [RegExp, Reads])[] = [
   [/llvmpipe/, { readTexture: false, perMs: 800_000 }],
 ];
 
-export async function measureReads(device: GlDevice): Promise<Reads> {
+export async function measureReads(device: GlContext): Promise<Reads> {
   const known = KNOWN.find(([name]) => name.test(device.capabilities.renderer));
   return known?.[1] ?? probe(device);
 }
 
 /** Exported for its test: no device of a test asks for it. */
-export async function probe(device: GlDevice): Promise<Reads> {
+export async function probe(device: GlContext): Promise<Reads> {
   const { gl, state, resources, programs } = device;
   const source = `#define READS ${READS}\n${text}`;
   const linked = await programs.acquire([

@@ -5,7 +5,7 @@ import type { RangePace } from "../plan/runtime.ts";
 import type { Value } from "../plan/schema.ts";
 import { groupsOf, isReshaped, type Strips, stripsOf } from "../plan/uniforms.ts";
 import type { GlDevice } from "./device.ts";
-import { COMBINE, MIN_MAX, RESHAPED_MIN_MAX } from "./kernels.ts";
+import { COMBINE, COMBINE_SLOTS, MIN_MAX, MIN_MAX_SLOTS, RESHAPED_MIN_MAX } from "./kernels.ts";
 import {
   copied,
   drawPasses,
@@ -122,7 +122,7 @@ export class Ranges {
   warm(): void {
     const passes = this.linked.map((linked): OwnPass => {
       const inputs = new Array<WebGLTexture>(SOURCES).fill(this.entries);
-      return { linked, inputs, target: this.found, area: [0, 0, 1, 1], numbers: { integers: [] } };
+      return { linked, inputs, target: this.found, area: [0, 0, 1, 1], numbers: {} };
     });
     writePasses(this.device, this.buffer, passes);
     drawPasses(this.device, this.buffer, passes);
@@ -239,9 +239,12 @@ export class Ranges {
       const end = Math.max(...some.map((one) => one.row + rowsOf(one.job.slot)));
       const width = Math.max(...some.map(({ job }) => partials(job.slot)));
       const works = some.map(({ job: { slot, image } }) => {
-        return [image, slot.strips.strips, slot.strips.lines, partials(slot)];
+        return [image, slot.strips.strips, slot.strips.lines, partials(slot)] as const;
       });
-      const rows = some.map((one) => [one.row, RANGE_COLUMNS]);
+      const rows = filled(
+        some.map((one) => one.row),
+        NO_ROW,
+      );
       const inputs = some.map(({ job }) => job.texture);
       return {
         linked,
@@ -251,7 +254,10 @@ export class Ranges {
         numbers: {
           nchw: some.map(({ job }) => job.value.nchw),
           words: some.flatMap(({ job }) => job.value.words),
-          integers: [...filled(works, []), ...filled(rows, [NO_ROW])],
+          own: MIN_MAX_SLOTS.fill({
+            work: filled(works, [0, 0, 0, 0]),
+            rows: rows.map((row) => [row, RANGE_COLUMNS] as const),
+          }),
         },
       };
     });
@@ -268,8 +274,8 @@ export class Ranges {
     const bottom = Math.floor(first / RANGE_COLUMNS);
     const rows = Math.floor(last / RANGE_COLUMNS) + 1 - bottom;
     const area = [0, bottom, RANGE_COLUMNS, rows] as const;
-    const numbers = { integers: [[batch], [RANGE_COLUMNS]], floats: [[share]] };
-    return [{ linked, inputs, target: this.found, area, numbers }];
+    const own = COMBINE_SLOTS.fill({ batch, width: RANGE_COLUMNS, share });
+    return [{ linked, inputs, target: this.found, area, numbers: { own } }];
   }
 
   /** Writes combine.glsl's list: an entry for each texel of the results. */

@@ -2,6 +2,7 @@
 
 import type { Largest } from "../plan/runtime.ts";
 import type { Value } from "../plan/schema.ts";
+import { slots } from "../plan/slots.ts";
 import { whenDone } from "./clock.ts";
 import type { GlDevice } from "./device.ts";
 import { kernel } from "./kernels.ts";
@@ -32,11 +33,21 @@ const MOST_PLACES = 2 ** 23;
 
 // As of tensors in strips, which every other one can be read as.
 const ANYHOW = { WRAPPED: 1 };
-const LARGEST = [
-  kernel("largest of stretches", ["x0", "a"], { MERGES: 0, ...ANYHOW }, largest),
-  kernel("largest", ["x0", "a"], { MERGES: 1, ...ANYHOW }, largest),
+const LARGEST_SLOTS = slots({
+  image: "int",
+  /** Of the image, and of a stretch of them. */
+  scores: "int",
+  stretch: "int",
+  stretches: "int",
+  /** Of what the first draw writes. */
+  width: "int",
+});
+export const LARGEST = [
+  kernel("largest of stretches", ["x0", "a"], LARGEST_SLOTS, { MERGES: 0, ...ANYHOW }, largest),
+  kernel("largest", ["x0", "a"], LARGEST_SLOTS, { MERGES: 1, ...ANYHOW }, largest),
 ];
-const LIKELIEST = [kernel("likeliest", ["x0"], ANYHOW, likeliest)];
+const LIKELIEST_SLOTS = slots({ image: "int", channels: "int", places: "int", width: "int" });
+export const LIKELIEST = [kernel("likeliest", ["x0"], LIKELIEST_SLOTS, ANYHOW, likeliest)];
 
 /** Scores that one fragment goes through in the first draw: both draws take equally long then. */
 const stretchOf = (scores: number, count: number): number =>
@@ -127,8 +138,8 @@ export class Scores {
     const found = surface(this.device, Math.ceil(count / 2));
     const firsts = surface(this.device, stretches);
     const [finding, merging] = linked as [Linked, Linked];
-    const integers = [[image, scores, stretch, stretches], [firsts.width]];
-    const numbers = { words: value.words, integers };
+    const own = LARGEST_SLOTS.fill({ image, scores, stretch, stretches, width: firsts.width });
+    const numbers = { words: value.words, own };
     // The first draw reads none of its second texture, which may not be the one that it writes.
     const inputs = [texture, texture];
     return this.draw([
@@ -150,9 +161,10 @@ export class Scores {
     objects: PlanObjects,
   ): () => Float32Array[] {
     const [, channels, height, width] = value.nchw;
-    const target = surface(this.device, Math.ceil((height * width) / 4));
-    const integers = [[image, channels, height * width], [target.width]];
-    const numbers = { words: value.words, integers };
+    const places = height * width;
+    const target = surface(this.device, Math.ceil(places / 4));
+    const own = LIKELIEST_SLOTS.fill({ image, channels, places, width: target.width });
+    const numbers = { words: value.words, own };
     const inputs = [objects.texture(value.texture)];
     return this.draw([{ linked: linked as Linked, inputs, target, area: whole(target), numbers }]);
   }

@@ -1,9 +1,9 @@
 // A session with pictures: a Runner, the ranges of what it computes, and the display.
 
+import { clippedBy, clippingEdges } from "../pictures/clipping.ts";
 import {
   ContextLostError,
   type Delivery,
-  type Device,
   type DrawJob,
   PlanError,
   type Progress,
@@ -13,9 +13,9 @@ import {
 import { Turns } from "../plan/schedule.ts";
 import type { PlanHeader, Value } from "../plan/schema.ts";
 import { isReshaped } from "../plan/uniforms.ts";
+import { edgesOf, histogram, spanOf } from "../statistics/bins.ts";
+import { channelSummary, type Reduced, summary } from "../statistics/summary.ts";
 import type { Shown } from "./atlas.ts";
-import { edgesOf, histogram, spanOf } from "./bins.ts";
-import { clippedBy, clippingEdges } from "./clipping.ts";
 import { calm, finished, whenDone } from "./clock.ts";
 import type { GlDevice } from "./device.ts";
 import { Display } from "./display.ts";
@@ -28,8 +28,7 @@ import { numbersOf, type Place, Ranges } from "./ranges.ts";
 import { readValue, sampleValue } from "./reads.ts";
 import { Runner } from "./runner.ts";
 import { Scores } from "./scores.ts";
-import { type Reduced, reducer } from "./statistics.ts";
-import { channelSummary, summary } from "./summary.ts";
+import { reducer } from "./statistics.ts";
 import { time } from "./time.ts";
 
 type Span = ReturnType<typeof spanOf>;
@@ -59,13 +58,12 @@ interface Pictures {
 
 /** Compiles, allocates and uploads; nothing is run. `weight` is asked again when a lost context is rebuilt. */
 export async function createSession(
-  given: Device,
+  device: GlDevice,
   plan: PlanHeader,
   uniforms: Uint8Array,
   weight: (hash: string) => Float32Array,
   onProgress?: (progress: Progress) => void,
 ): Promise<Session> {
-  const device = given as GlDevice;
   const long = device.capabilities.software ? LONG.software : LONG.gpu;
   const runner = await Runner.make(device, plan, uniforms, weight, onProgress);
   let disposed = false;

@@ -1,8 +1,10 @@
 // Numbers of a value's channels: two reductions on the device, a few texels back, the rest in float64 here.
 // A device that draws only 16-bit floats could not even count to a map's pixels: all of it is done here.
 import type { Value } from "../plan/schema.ts";
-import { groupsOf, stripsOf } from "../plan/uniforms.ts";
+import { groupsOf, type SlotWords, stripsOf } from "../plan/uniforms.ts";
+import { type Reduced, reducedHere } from "../statistics/summary.ts";
 import type { GlDevice } from "./device.ts";
+import { DEVIATIONS_SLOTS, MOMENTS_SLOTS, PARTIAL_SUMS_SLOTS } from "./kernels.ts";
 import type { OwnPrograms } from "./lazy_programs.ts";
 import type { PlanObjects } from "./objects.ts";
 import {
@@ -15,21 +17,6 @@ import {
   writePasses,
 } from "./passes.ts";
 import type { Linked } from "./programs.ts";
-import { reducedHere } from "./summary.ts";
-
-/** One channel, as the device reduced it; sums are divided by the number of pixels. */
-export interface Reduced {
-  readonly pixels: number;
-  readonly low: number;
-  readonly high: number;
-  readonly sum: number;
-  readonly count: number;
-  /** Squared distances from the mean, in units of the greatest absolute value. */
-  readonly squares: number;
-  readonly zeros: number;
-  readonly nan: number;
-  readonly inf: number;
-}
 
 /** Reduces every channel of one image; what is returned reads that, at once or when the device has done it. */
 export type Reduce = (value: Value, image: number, objects: PlanObjects) => () => Reduced[];
@@ -76,13 +63,24 @@ function reduceChannels(
     surfaceOf(device, groups),
   ];
   const buffer = resources.buffer(0, "DYNAMIC_DRAW");
-  const reduce = (by: Linked, combining: Linked, result: Surface, inputs: WebGLTexture[]) => {
+  const reduce = (
+    by: Linked,
+    combining: Linked,
+    result: Surface,
+    inputs: WebGLTexture[],
+    own: (width: number) => SlotWords,
+  ) => {
     const into = strips > 1 ? scratch : result;
-    const integers = [[image, strips, lines, total], [into.width], [first.width]];
-    const numbers = { nchw: [value.nchw], words: value.words, integers, floats: [[h * w]] };
+    const numbers = { nchw: [value.nchw], words: value.words, own: own(into.width) };
     const passes = [{ linked: by, inputs, target: into, area: whole(into), numbers }];
     if (strips === 1) return passes;
-    const folds = [[strips, total, groups], [result.width], [scratch.width]];
+    const adding = PARTIAL_SUMS_SLOTS.fill({
+      each: strips,
+      texels: total,
+      results: groups,
+      width: result.width,
+      width_before: scratch.width,
+    });
     return [
       ...passes,
       {
@@ -90,13 +88,18 @@ function reduceChannels(
         inputs: [scratch.texture],
         target: result,
         area: whole(result),
-        numbers: { integers: folds },
+        numbers: { own: adding },
       },
     ];
   };
+  const walk = { work: [image, strips, lines, total], pixels: h * w } as const;
   const passes = [
-    ...reduce(moments, partialMoments, first, [texture]),
-    ...reduce(deviations, partialSums, second, [texture, first.texture]),
+    ...reduce(moments, partialMoments, first, [texture], (width) =>
+      MOMENTS_SLOTS.fill({ ...walk, width }),
+    ),
+    ...reduce(deviations, partialSums, second, [texture, first.texture], (width) =>
+      DEVIATIONS_SLOTS.fill({ ...walk, width, width_before: first.width }),
+    ),
   ];
   writePasses(device, buffer, passes);
   drawPasses(device, buffer, passes);

@@ -49,6 +49,12 @@ class Slot:
         """The first of the slot's words among a pass's 128."""
         return BANKS[self.bank][0] + self.first
 
+    @property
+    def type(self) -> str:
+        """As GLSL declares it: "ivec2", "vec4[2]"."""
+        kind = next(kind for kind, of in TYPES.items() if of == (self.bank, self.size))
+        return f"{kind}[{self.count}]" if self.count else kind
+
     def macro(self) -> str:
         """The line of GLSL that gives the slot its name."""
         line, lane = divmod(self.first, 4)

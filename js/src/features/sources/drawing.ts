@@ -1,6 +1,6 @@
 // What is drawn: strokes on a canvas of the input's size times a whole number, averaged into the input as one draws.
 import { computed, signal } from "@preact/signals";
-import { sidesOf } from "../../webgl/fit.ts";
+import { sidesOf } from "../../pictures/fit.ts";
 import { asInput, countOf, type Open } from "./input_slot.ts";
 import type { DrawingRecord } from "./records.ts";
 import { type SourceKind, takesPictures } from "./source_kind.ts";

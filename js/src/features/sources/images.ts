@@ -1,14 +1,14 @@
+import { sidesOf } from "../../pictures/fit.ts";
 // A data set: item after item, in its own order or shuffled, of blocks that come when they are looked at.
 
 import { full } from "../../format.ts";
 import type { Input } from "../../plan/schema.ts";
-import { sidesOf } from "../../webgl/fit.ts";
 import { createBlocks } from "./blocks.ts";
 import { forAll, type Open } from "./input_slot.ts";
 import { type Loop, loop } from "./loop.ts";
 import type { ImagesRecord } from "./records.ts";
 import { createSearch } from "./search.ts";
-import { neighbour } from "./shuffle.ts";
+import { nextItem } from "./shuffle.ts";
 import { quoted, type SourceKind } from "./source_kind.ts";
 
 /** The numbers of an item as the input takes them: of bytes 255 is 1, but for an input of bytes. */
@@ -59,11 +59,6 @@ function endsOf(numbers: Uint8Array | Float32Array): readonly [number, number] {
     if (number > high) high = number;
   }
   return [low, high];
-}
-
-/** The item that is shown after this one, or before it. */
-export function nextItem({ index, count, shuffled, seed }: ImagesRecord, by: 1 | -1): number {
-  return shuffled ? neighbour(index, by, count, seed) : (index + by + count) % count;
 }
 
 /** Another page, or a reader, has changed the item less than this share of the time between two ago: that one leads. */

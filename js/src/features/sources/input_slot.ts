@@ -1,8 +1,8 @@
 // What one source is given by whoever runs it, and what it gives: the same for each kind.
 import type { Fed } from "../../engine/types.ts";
+import { sidesOf } from "../../pictures/fit.ts";
 import type { Input } from "../../plan/schema.ts";
 import type { ViewerState } from "../../state.ts";
-import { sidesOf } from "../../webgl/fit.ts";
 import type { Source } from "./records.ts";
 import type { Feeder, SourceControls, SourceFailure, SourceStatus } from "./state.ts";
 

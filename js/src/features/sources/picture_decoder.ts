@@ -1,5 +1,5 @@
 // Picture files as Python's picture_decoding.py reads them: turned as their EXIF data say, in sRGB by their ICC profile.
-import { markStraight } from "../../webgl/straight_alpha.ts";
+import { markStraight } from "../../pictures/straight_alpha.ts";
 
 type Bytes = Uint8Array<ArrayBuffer>;
 

@@ -1,9 +1,9 @@
 // Looks through a data set for the next item whose label is not what the network says of it.
 import { signal } from "@preact/signals";
 import type { Value } from "../../plan/schema.ts";
-import { nextItem } from "./images.ts";
 import type { Place } from "./input_slot.ts";
 import type { ImagesRecord } from "./records.ts";
+import { nextItem } from "./shuffle.ts";
 import type { Search } from "./state.ts";
 
 /** The output that has a number for each class; undefined where none has. */

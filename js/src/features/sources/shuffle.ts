@@ -1,7 +1,13 @@
 // An order of many items that a seed gives, without a list of them: a Feistel network over their numbers.
 import { scrambled } from "./noise.ts";
+import type { ImagesRecord } from "./records.ts";
 
 const ROUNDS = 4;
+
+/** The item that is shown after this one, or before it. */
+export function nextItem({ index, count, shuffled, seed }: ImagesRecord, by: 1 | -1): number {
+  return shuffled ? neighbour(index, by, count, seed) : (index + by + count) % count;
+}
 
 /** The item behind another one (`by` 1) or before it (−1), in the order that the seed gives all `count` of them. */
 export function neighbour(index: number, by: number, count: number, seed: number): number {

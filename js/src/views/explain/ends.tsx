@@ -1,8 +1,8 @@
 // Where a number comes from and where it stands: source and result as pictures of one size beside each other.
-import type { ComponentChildren } from "preact";
 
+import type { ComponentChildren } from "preact";
 import { type Around, NOTHING } from "../../explain/around.ts";
-import type { Tensors } from "../../explain/chain.ts";
+import type { Tensors } from "../../explain/tensor.ts";
 import type { Lines } from "../../explain/window.ts";
 import { short } from "../../format.ts";
 import { shapeOfOne } from "../../network/display.ts";

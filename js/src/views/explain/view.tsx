@@ -2,8 +2,9 @@
 
 import { useEffect, useMemo } from "preact/hooks";
 import { type Attention, attentionOf } from "../../explain/attention.ts";
-import { type Chain, chainOf, type Tensors, type Unexplained } from "../../explain/chain.ts";
+import { type Chain, chainOf, type Unexplained } from "../../explain/chain.ts";
 import { type Explanation, explain } from "../../explain/explanation.ts";
+import type { Tensors } from "../../explain/tensor.ts";
 import { isAdaptive } from "../../explain/window.ts";
 import { exact, full, short } from "../../format.ts";
 import { type Network, type Stage, said } from "../../network/network.ts";

@@ -1,6 +1,7 @@
 // Nodes and edges of the graph while they are placed, and what is known of them then. Lengths are CSS pixels at zoom 1.
 import { displayOf } from "../../network/display.ts";
-import type { Edge, Group, Node } from "./tree.ts";
+import type { Edge, Node } from "./tree.ts";
+import type { Group } from "./types.ts";
 
 /** A node's picture fits this square. */
 export const SIDE = 108;

@@ -1,13 +1,10 @@
 // Repeated blocks: sibling modules of one structure, one behind the other, are one node of which one block can be open.
 
 import { within } from "../../network/names.ts";
-import type { Group, Item, Tree } from "./tree.ts";
+import type { Fold, Group, Item, Tree } from "./types.ts";
 
 /** From so many blocks on. */
 const LEAST = 3;
-
-/** Blocks of equal structure in the order in which they run. */
-export type Fold = readonly Group[];
 
 /** All folds of a network; a module that is in none is for itself. */
 export function foldsOf(items: readonly Item[], groups: readonly Group[]): Map<string, Fold> {

@@ -24,7 +24,8 @@ import { Look } from "./look.tsx";
 import { Minimap } from "./minimap.tsx";
 import { NodeView } from "./node.tsx";
 import { placementOf } from "./place.ts";
-import { firstOpen, type Group, type Node, openAround, type Tree, treeOf } from "./tree.ts";
+import { firstOpen, type Node, openAround, treeOf } from "./tree.ts";
+import type { Group, Tree } from "./types.ts";
 import { neighbour } from "./walk.ts";
 
 /** Nodes that are smaller than this, and than at first, are seen from far: blocks with their names, no pictures. */

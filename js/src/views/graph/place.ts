@@ -22,7 +22,8 @@ import {
   wordsHeight,
 } from "./boxes.ts";
 import { linesOf } from "./routes.ts";
-import { type Group, type Node, type Picture, pictureOf, type Tree } from "./tree.ts";
+import { type Node, type Picture, pictureOf } from "./tree.ts";
+import type { Group, Tree } from "./types.ts";
 
 const stepWidth = (node: Node): number => 14 + 6.6 * node.title.length;
 

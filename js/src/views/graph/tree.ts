@@ -3,40 +3,8 @@
 import { within } from "../../network/names.ts";
 import { type Network, type Stage, shortType } from "../../network/network.ts";
 import type { Layer, PlanHeader, Value } from "../../plan/schema.ts";
-import { type Fold, foldsOf, segmentsOf, segmentTitle, withOpen } from "./fold.ts";
-
-/** A module's stages that stand one after the other. A module that is entered again later is another group. */
-export interface Group {
-  readonly id: string;
-  /** The module's path: "layer1.0". */
-  readonly module: string;
-  /** The name below the group around it: "0". */
-  readonly title: string;
-}
-
-/** What travels from one stage, input or layer to a stage. */
-interface Link {
-  readonly from: number;
-  readonly key: string;
-}
-
-/** A stage, or an input, with the groups around it from the outermost on. */
-export interface Item {
-  readonly stage: Stage | null;
-  readonly value: Value;
-  readonly groups: readonly Group[];
-  readonly links: readonly Link[];
-}
-
-export interface Tree {
-  readonly items: readonly Item[];
-  readonly groups: readonly Group[];
-  /** Repeated blocks, by each of them. */
-  readonly folds: ReadonlyMap<string, Fold>;
-  /** How many stages read each item. */
-  readonly readers: readonly number[];
-  readonly network: Network;
-}
+import { foldsOf, segmentsOf, segmentTitle, withOpen } from "./fold.ts";
+import type { Group, Item, Tree } from "./types.ts";
 
 export interface Node {
   readonly id: string;

@@ -1,4 +1,4 @@
-// Which token looks at which: the row of attention weights under the pointer, over the patches that its tokens stand for.
+// What one token looks at: the largest weights of its row, and all of them over the patches of the input.
 import { useEffect } from "preact/hooks";
 import { exact, short } from "../../format.ts";
 import { contents } from "../../network/display.ts";
@@ -8,15 +8,10 @@ import { useImageValues } from "../bars.tsx";
 import { useViews } from "../context.ts";
 import { pictureSize, px, rank } from "../layout.ts";
 import { Maps } from "../maps.tsx";
+import { PatchMark, rowOf, tokenAt, tokensOf, Veil } from "./token_marks.tsx";
 
 /** Weights that are listed. */
 const LISTED = 6;
-
-/** What the rows and the columns of attention weights stand for. */
-function tokensOf(value: Value, tokens: readonly Tokens[]) {
-  const [rows, columns] = value.tokens;
-  return { rows: tokens[rows], columns: tokens[columns] };
-}
 
 /** "patch 1, 2" by row and column, or what a token without a patch is. */
 function wordsOf(token: number, tokens: Tokens | undefined): string {
@@ -24,142 +19,6 @@ function wordsOf(token: number, tokens: Tokens | undefined): string {
   if (tokens === undefined || place === undefined) return "";
   if (place < 0) return "no patch";
   return `patch ${Math.floor(place / tokens.columns)}, ${place % tokens.columns}`;
-}
-
-/** A rectangle in shares of a picture, for a style. */
-const boxOf = (left: number, top: number, width: number, height: number) => ({
-  left: `${100 * left}%`,
-  top: `${100 * top}%`,
-  width: `${100 * width}%`,
-  height: `${100 * height}%`,
-});
-
-function PatchMark({ tokens, token }: { tokens: Tokens; token: number }) {
-  const { rows, columns, places } = tokens;
-  const place = places[token] ?? -1;
-  if (place < 0) return null;
-  const [row, column] = [Math.floor(place / columns), place % columns];
-  return (
-    <span
-      class="nbg-mark"
-      data-patch={`${row},${column}`}
-      style={boxOf(column / columns, row / rows, 1 / columns, 1 / rows)}
-    />
-  );
-}
-
-/** What a token looks at stays as it is; the less it looks at a patch, the darker that becomes. */
-function Veil({ tokens, weights }: { tokens: Tokens; weights: ArrayLike<number> }) {
-  const { rows, columns, places } = tokens;
-  let most = 0;
-  for (const [token, place] of places.entries()) {
-    if (place >= 0) most = Math.max(most, weights[token] ?? 0);
-  }
-  return (
-    <svg
-      class="nbg-veil"
-      viewBox={`0 0 ${columns} ${rows}`}
-      preserveAspectRatio="none"
-      aria-hidden="true"
-    >
-      {places.map((place, token) => {
-        if (place < 0) return null;
-        const share = (weights[token] ?? 0) / (most || 1);
-        return (
-          <rect
-            key={place}
-            data-place={place}
-            data-share={share}
-            x={place % columns}
-            y={Math.floor(place / columns)}
-            width={1}
-            height={1}
-            fill-opacity={0.75 * (1 - Math.min(1, share))}
-          />
-        );
-      })}
-    </svg>
-  );
-}
-
-/** The weights of a head's row, of one image's values. */
-function rowOf(value: Value, values: Float32Array, head: number, row: number): Float32Array {
-  const [, , height, width] = value.nchw;
-  const start = (head * height + row) * width;
-  return values.subarray(start, start + width);
-}
-
-/** The token whose patch has a pixel of the input's picture. */
-function tokenAt(tokens: Tokens, input: Value, y: number, x: number): number {
-  const [, , height, width] = input.nchw;
-  const row = Math.floor((y * tokens.rows) / height);
-  const column = Math.floor((x * tokens.columns) / width);
-  return tokens.places.indexOf(row * tokens.columns + column);
-}
-
-/**
- * Over a picture: the row under the pointer, in all heads; over the input's picture the patch of that token, and what it
- * looks at; and with the pointer on the input, the row of that patch's token.
- */
-export function TokenMarks(props: {
-  value: Value;
-  /** How the maps stand: their number, columns, sides and the gap between them in canvas pixels. */
-  mosaic: { count: number; columns: number; width: number; height: number; gap: number };
-}) {
-  const { value, mosaic } = props;
-  const { hover: hovered, state, token: last } = useViews();
-  const hover = hovered.value;
-  const known = state.plan.value?.tokens ?? [];
-  const looks = hover?.value.form === "attention" ? tokensOf(hover.value, known) : undefined;
-  const isInput = looks?.rows?.input === value.key || looks?.columns?.input === value.key;
-  const values = useImageValues(isInput && hover !== null ? hover.value : null);
-  if (hover === null) {
-    const row = last.value?.key === value.key ? last.value.row : -1;
-    return row < 0 ? null : <RowMarks value={value} row={row} mosaic={mosaic} />;
-  }
-  if (isInput) {
-    const [head = 0] = hover.channels;
-    const weights = values && rowOf(hover.value, values, head, hover.y);
-    return (
-      <>
-        {looks?.columns !== undefined && weights && (
-          <Veil tokens={looks.columns} weights={weights} />
-        )}
-        {looks?.rows !== undefined && <PatchMark tokens={looks.rows} token={hover.y} />}
-      </>
-    );
-  }
-  if (value.form !== "attention") return null;
-  const { rows } = tokensOf(value, known);
-  const own = hover.value.key === value.key;
-  const row = own
-    ? hover.y
-    : rows?.input === hover.value.key
-      ? tokenAt(rows, hover.value, hover.y, hover.x)
-      : -1;
-  return row < 0 ? null : <RowMarks value={value} row={row} mosaic={mosaic} />;
-}
-
-function RowMarks(props: {
-  value: Value;
-  row: number;
-  mosaic: { count: number; columns: number; width: number; height: number; gap: number };
-}) {
-  const { value, row } = props;
-  const { count, columns, width, height, gap } = props.mosaic;
-  const tokens = value.nchw[2];
-  const across = columns * (width + gap) - gap;
-  const down = Math.ceil(count / columns) * (height + gap) - gap;
-  return (
-    <>
-      {Array.from({ length: count }, (_, k) => {
-        const left = (k % columns) * (width + gap);
-        const top = Math.floor(k / columns) * (height + gap) + (row * height) / tokens;
-        const box = boxOf(left / across, top / down, width / across, height / tokens / down);
-        return <span key={k} class="nbg-row-mark" data-row={row} style={box} />;
-      })}
-    </>
-  );
 }
 
 /** What one token looks at: its row's largest weights, and all of them over the patches. */

@@ -2,8 +2,8 @@
 import { useState } from "preact/hooks";
 import { full, percent } from "../../format.ts";
 import type { Network } from "../../network/network.ts";
+import { classColor } from "../../pictures/colormaps.ts";
 import type { Value } from "../../plan/schema.ts";
-import { classColor } from "../../webgl/colormaps.ts";
 import { Choice } from "../choice.tsx";
 import { useAnswer, useSeen, useViews, type Views } from "../context.ts";
 import { isReadable } from "../measures.ts";

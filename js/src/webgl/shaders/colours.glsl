@@ -12,12 +12,12 @@ void main() {
 #else
   // Mean over the map's pixels under this one. `largest` gets their largest magnitude as bits: infinity's come after
   // all finite values', NaN's after those.
-  float share = 1.0 / float(u.i[2].y), v = 0.0;
+  float share = 1.0 / float(u_taps), v = 0.0;
   uint largest = 0u;
   vec2 first = p - 0.5 + 0.5 * share;
-  for (int y = 0; y < u.i[2].y; y++) {
+  for (int y = 0; y < u_taps; y++) {
     vec3 line = tile.xyz + row(first.y + float(y) * share);
-    for (int x = 0; x < u.i[2].y; x++) {
+    for (int x = 0; x < u_taps; x++) {
       vec4 four = READ(vec2(float(x), float(y)) * share + first, line + column(first.x + float(x) * share));
       uint bits = bits_of(four, lane_bits);
       largest = max(largest, bits & 0x7fffffffu);

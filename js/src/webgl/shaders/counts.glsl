@@ -1,6 +1,5 @@
 // Values of a strip that are at least as large as each of 16 edges; exact zeros and what is not finite are not
-// counted. i[0]: see reduction.glsl; i[1]: see index_of; i[2]: first channel group, the one channel or -1, fragments for
-// 16 edges, how many of them have a strip. edges: 4 texels for 16.
+// counted. edges: 4 texels for 16.
 vec4 e0, e1, e2, e3;
 bvec4 wanted;
 
@@ -25,13 +24,13 @@ void take(vec4 v) {
 void main() {
   o0 = o1 = o2 = o3 = vec4(0.0);
   int index = index_of();
-  int some = over(index, u.i[2].z), part = index - some * u.i[2].z;
-  if (index >= u.i[0].w || part >= u.i[2].w) return;
-  int groups = over(part, u.i[0].y), group = groups + u.i[2].x;
-  wanted = u.i[2].y < 0 ? channels(shown_as(0), group) : equal(ivec4(group * 4) + ivec4(0, 1, 2, 3), ivec4(u.i[2].y));
+  int some = over(index, u_fragments), part = index - some * u_fragments;
+  if (index >= u_work.w || part >= u_filled) return;
+  int groups = over(part, u_work.y), group = groups + u_first_group;
+  wanted = u_channel < 0 ? channels(shown_as(0), group) : equal(ivec4(group * 4) + ivec4(0, 1, 2, 3), ivec4(u_channel));
   e0 = fetch(edges, ivec3(some * 4, 0, 0));
   e1 = fetch(edges, ivec3(some * 4 + 1, 0, 0));
   e2 = fetch(edges, ivec3(some * 4 + 2, 0, 0));
   e3 = fetch(edges, ivec3(some * 4 + 3, 0, 0));
-  reduce(x0, u.x[0], shown_as(0), u.i[0], group, part - groups * u.i[0].y);
+  reduce(x0, u.x[0], shown_as(0), u_work, group, part - groups * u_work.y);
 }

@@ -1,23 +1,21 @@
 // One canvas pixel of an image: one channel in grey, or three as red, green and blue, each in its own texel of `table`; a
-// fourth is the alpha.
-// i[5]: channels; f[3].zw: what is less than the first or more than the second is clipped, and marked for it by dots of
-// ink, white on what is too dark and black on what is too light.
+// fourth is the alpha. What is clipped is marked by dots of ink, white on what is too dark and black on what is too light.
 void main() {
   vec2 p = abs(gl_FragCoord.xy - corner.xy); // pictures begin at the top, wherever that is
   vec2 map = floor(p * cells.zw);
   p -= map * cells.xy;
-  float share = 1.0 / float(u.i[2].y);
+  float share = 1.0 / float(u_taps);
   vec2 first = p - 0.5 + 0.5 * share;
   vec3 colour = vec3(0.0);
   bool above = false, below = false, outside = max(p.x - size.x, p.y - size.y) > 0.0;
   uint largest = 0u;
-  for (int k = 0; k < u.i[5].x; k++) {
+  for (int k = 0; k < u_channels; k++) {
     vec4 tile = FETCH(table, vec3((map + vec2(float(k), 0.0)) * over_table.xy + corner.zw, over_table.z));
     uvec4 lane_bits = lane_of(tile.w);
     float v = 0.0;
-    for (int y = 0; y < u.i[2].y; y++) {
+    for (int y = 0; y < u_taps; y++) {
       vec3 line = tile.xyz + row(first.y + float(y) * share);
-      for (int x = 0; x < u.i[2].y; x++) {
+      for (int x = 0; x < u_taps; x++) {
         vec4 four = READ(vec2(float(x), float(y)) * share + first, line + column(first.x + float(x) * share));
         uint bits = bits_of(four, lane_bits);
         largest = max(largest, bits & 0x7fffffffu);
@@ -32,7 +30,7 @@ void main() {
       continue;
     }
     float light = FETCH(maps, vec3(t * shades.x + shades.y, 0.5, shades.z)).x;
-    if (u.i[5].x == 1) colour = vec3(light);
+    if (u_channels == 1) colour = vec3(light);
     else colour[k] = light;
     below = below || v < clipped.x;
     above = above || v > clipped.y;

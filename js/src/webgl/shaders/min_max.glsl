@@ -1,7 +1,6 @@
-// Least and greatest finite value of a strip; with 4 targets also the sum (over f[0].x, the number of
-// pixels, so that large values don't overflow) and the number of finite values.
-// i[0]: see reduction.glsl. SOURCES: 4 values in rows one above the other, i[k] for value k, i[4 + k].x its first row,
-// i[4].y the fragments of a row; otherwise i[1]: see index_of.
+// Least and greatest finite value of a strip; with 4 targets also the sum (over u_pixels, so that large values don't
+// overflow) and the number of finite values.
+// SOURCES: 4 values in rows one above the other.
 vec4 low = vec4(BIG), high = vec4(-BIG), sum = vec4(0.0), count = vec4(0.0);
 
 void take(vec4 v) {
@@ -9,7 +8,7 @@ void take(vec4 v) {
   low = mix(low, min(low, v), ok);
   high = mix(high, max(high, v), ok);
 #if TARGETS > 2
-  sum = mix(sum, sum + v / u.f[0].x, ok);
+  sum = mix(sum, sum + v / u_pixels, ok);
   count = mix(count, count + 1.0, ok);
 #endif
 }
@@ -17,12 +16,13 @@ void take(vec4 v) {
 void main() {
 #ifdef SOURCES
   ivec2 p = ivec2(gl_FragCoord.xy);
-  int k = int(p.y >= u.i[5].x) + int(p.y >= u.i[6].x) + int(p.y >= u.i[7].x);
-  int index = (p.y - u.i[4 + k].x) * u.i[4].y + p.x;
+  int k = int(p.y >= u_rows(1).x) + int(p.y >= u_rows(2).x) + int(p.y >= u_rows(3).x);
+  int index = (p.y - u_rows(k).x) * u_rows(k).y + p.x;
+  ivec4 work = u_work(k);
 #else
   int k = 0, index = index_of();
+  ivec4 work = u_work;
 #endif
-  ivec4 work = u.i[k];
   if (index < work.w) {
     Layout l = u.x[k];
     ivec4 nchw = shown_as(k);

@@ -1,15 +1,14 @@
-// Combines neighbouring partial results: texel k of the output combines texels k*n .. k*n+n-1 of a.
+// Combines neighbouring partial results: with n = u_each texel k of the output combines texels k*n .. k*n+n-1 of a.
 // SUMS: all targets are sums; otherwise the first two are least and greatest, further ones sums.
-// i[0]: n, number of texels in a, number in the output; i[1]: see index_of; i[2]: width of a.
 void main() {
   int index = index_of();
   vec4 low = vec4(SUMS == 1 ? 0.0 : BIG), high = vec4(SUMS == 1 ? 0.0 : -BIG);
   vec4 sum = vec4(0.0), count = vec4(0.0);
-  int last = min((index + 1) * u.i[0].x, u.i[0].y);
-  if (index < u.i[0].z) {
-    for (int k = index * u.i[0].x; k < last; k++) {
-      int row = over(k, u.i[2].x);
-      ivec2 at = ivec2(k - row * u.i[2].x, row);
+  int last = min((index + 1) * u_each, u_texels);
+  if (index < u_results) {
+    for (int k = index * u_each; k < last; k++) {
+      int row = over(k, u_width_before);
+      ivec2 at = ivec2(k - row * u_width_before, row);
 #if SUMS
       low += fetch(a, ivec3(at, 0));
       high += fetch(a, ivec3(at, 1));

@@ -65,8 +65,8 @@ vec4 element_at(vec4 tile, vec2 p) {
 // Least and greatest value of a channel of the value that is shown.
 vec2 channel_range(float channel) {
   float group = floor(channel * 0.25);
-  int g = u.i[4].x + max(int(group), 0), line_of = over(g, u.i[4].y), c = int(channel - group * 4.0);
-  ivec2 at = ivec2(g - line_of * u.i[4].y, line_of);
+  int g = u_first + max(int(group), 0), line_of = over(g, u_columns), c = int(channel - group * 4.0);
+  ivec2 at = ivec2(g - line_of * u_columns, line_of);
   return ends(lane(fetch(ranges, ivec3(at, 0)), c), lane(fetch(ranges, ivec3(at, 1)), c));
 }
 

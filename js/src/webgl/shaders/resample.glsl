@@ -2,13 +2,12 @@
 // along the columns of what that gave. The colours of a picture are multiplied by its alpha first, as Pillow does.
 // table: a row for each pixel of the result along the axis: the first pixel that it takes and how many, then four weights
 // a texel in 2^-22; those behind the last one are 0.
-// n[0]: the source's first row or column that counts; where the picture is mirrored minus its width, else 0.
 precision highp float;
 precision highp int;
 precision highp sampler2D;
 precision highp sampler2DArray;
 uniform sampler2DArray table;
-uniform ivec4 n[3]; // the others are picture_input.glsl's
+uniform ivec4 n[3];
 layout(location = 0) out vec4 o0;
 
 #ifdef ROWS
@@ -27,7 +26,7 @@ void main() {
 #ifdef ROWS
   vec2 unit = 1.0 / vec2(textureSize(source, 0));
   float line = p.x;
-  vec2 at = vec2(0.0, (p.y + float(n[0].x)) * unit.y), next = vec2(unit.x, 0.0);
+  vec2 at = vec2(0.0, (p.y + float(u_first)) * unit.y), next = vec2(unit.x, 0.0);
 #else
   vec2 unit = 1.0 / vec2(textureSize(source, 0).xy);
   float line = p.y;
@@ -38,12 +37,12 @@ void main() {
   vec4 head = textureLod(table, entry, 0.0);
   // Where the first pixel is, in whole pixels: a position is a product, since a sum of steps would drift.
   float first = head.x + 0.5, way = 1.0;
-  if (n[0].y < 0) {
-    first = -float(n[0].y) - first;
+  if (u_mirrored < 0) {
+    first = -float(u_mirrored) - first;
     way = -1.0;
   }
 #ifndef ROWS
-  first -= float(n[0].x);
+  first -= float(u_first);
 #endif
   ivec4 sum = ivec4(1 << 21);
   for (int k = 0; k < int(head.y); k += 4) {

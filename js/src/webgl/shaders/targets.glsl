@@ -5,9 +5,3 @@ layout(location = 1) out vec4 o1;
 layout(location = 2) out vec4 o2;
 layout(location = 3) out vec4 o3;
 #endif
-
-// The fragment's number; i[1]: width of the output.
-int index_of() {
-  ivec2 p = ivec2(gl_FragCoord.xy);
-  return p.y * u.i[1].x + p.x;
-}

@@ -1,6 +1,5 @@
 // The largest scores of one image's vector, from the largest on, in two draws: of each stretch of scores the one that
 // is largest, and MERGES: from these the ones of all. A stretch is only gone through again where its largest is taken.
-// i[0]: image, its scores, scores of a stretch, stretches; i[1]: width of what the first draw writes.
 // A texel is a score and its place; MERGES: two of them, the second one in z and w. A place of -1: there is none.
 layout(location = 0) out vec4 o0;
 
@@ -20,7 +19,7 @@ uint key_of(float v) {
 
 // Keeps a score that is larger than the best so far, of those behind `last`; whether it is behind that.
 bool consider(inout Place best, Place last, int at) {
-  float v = flat_element(x0, u.x[0], u.i[0].x * u.i[0].y + at);
+  float v = flat_element(x0, u.x[0], u_image * u_scores + at);
   uint key = key_of(v);
   bool behind = key < last.key || (key == last.key && at > last.at);
   if (behind && key > best.key) best = Place(key, at, v);
@@ -28,7 +27,7 @@ bool consider(inout Place best, Place last, int at) {
 }
 
 void consider_stretch(inout Place best, Place last, int stretch) {
-  int from = stretch * u.i[0].z, to = min(from + u.i[0].z, u.i[0].y);
+  int from = stretch * u_stretch, to = min(from + u_stretch, u_scores);
   for (int at = from; at < to; at++) consider(best, last, at);
 }
 
@@ -38,9 +37,9 @@ const Place BEFORE_ALL = Place(0xffffffffu, -1, 0.0);
 #if MERGES
 Place next(Place last) {
   Place best = NONE;
-  for (int k = 0; k < u.i[0].w; k++) {
-    int line = over(k, u.i[1].x);
-    int at = int(fetch(a, ivec3(k - line * u.i[1].x, line, 0)).y);
+  for (int k = 0; k < u_stretches; k++) {
+    int line = over(k, u_width);
+    int at = int(fetch(a, ivec3(k - line * u_width, line, 0)).y);
     if (!consider(best, last, at)) consider_stretch(best, last, k);
   }
   return best;
@@ -57,7 +56,7 @@ void main() {
 void main() {
   ivec2 p = ivec2(gl_FragCoord.xy);
   Place best = NONE;
-  consider_stretch(best, BEFORE_ALL, p.y * u.i[1].x + p.x);
+  consider_stretch(best, BEFORE_ALL, p.y * u_width + p.x);
   o0 = vec4(best.score, float(best.at), 0.0, 0.0);
 }
 #endif

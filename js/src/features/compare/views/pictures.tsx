@@ -13,11 +13,11 @@ import {
   TopValues,
   useImageValues,
 } from "../../../views/bars.tsx";
+import { colorLimits } from "../../../views/colorbar.tsx";
 import { gradient } from "../../../views/colors.ts";
 import { useStatistics, useViews } from "../../../views/context.ts";
 import { ImageRange } from "../../../views/image_range.tsx";
 import { fitScale, px, rank } from "../../../views/layout.ts";
-import { colorLimits } from "../../../views/legend.tsx";
 import { Maps, useSharedEnds } from "../../../views/maps.tsx";
 import { fixedRange, sharedEnds } from "./pairs.ts";
 

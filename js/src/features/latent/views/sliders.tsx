@@ -1,8 +1,8 @@
 // A slider for each number of the code; of very many those that are scrolled to.
 import { useMemo, useRef, useState } from "preact/hooks";
 import { exact, full, short } from "../../../format.ts";
-import { NARROW } from "../../../views/bar.tsx";
 import { useViews } from "../../../views/context.ts";
+import { NARROW } from "../../../views/layout.ts";
 import type { LatentRecord } from "../../sources/records.ts";
 import type { Codes } from "./codes.ts";
 import { sliderRange } from "./plane.ts";

@@ -1,10 +1,10 @@
+import type { PartProps } from "./part.ts";
 // The webcam: the button that starts it, and its picture as it is.
 
 import { useViews } from "../../../views/context.ts";
 import { isStill } from "../page_sources.ts";
 import type { WebcamRecord } from "../records.ts";
 import { startCamera } from "./choose.ts";
-import type { PartProps } from "./drawer.tsx";
 import { KindIcon } from "./icons.tsx";
 import { Shown } from "./shown.tsx";
 

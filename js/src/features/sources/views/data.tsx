@@ -3,13 +3,13 @@
 import { useSignal } from "@preact/signals";
 import { useId, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { full } from "../../../format.ts";
+import { sidesOf } from "../../../pictures/fit.ts";
 import { useViews } from "../../../views/context.ts";
-import { sidesOf } from "../../../webgl/fit.ts";
 import type { ImagesRecord } from "../records.ts";
 import type { SourceControls } from "../state.ts";
-import type { PartProps } from "./drawer.tsx";
 import { NumberField } from "./field.tsx";
 import { PauseIcon, PlayIcon, ShuffleIcon } from "./icons.tsx";
+import type { PartProps } from "./part.ts";
 import { togglePlaying } from "./playing.tsx";
 
 /** CSS pixels of a thumbnail, between two, and how many rows and columns there are. */

@@ -1,12 +1,12 @@
 // Drawing by mouse, touch or pen on the source's canvas, and its brush.
 import { useLayoutEffect, useRef } from "preact/hooks";
+import { sidesOf } from "../../../pictures/fit.ts";
 import { useViews } from "../../../views/context.ts";
-import { sidesOf } from "../../../webgl/fit.ts";
 import type { DrawingRecord } from "../records.ts";
 import type { Pen } from "../state.ts";
-import type { PartProps } from "./drawer.tsx";
 import { NumberField } from "./field.tsx";
 import { KindIcon } from "./icons.tsx";
+import type { PartProps } from "./part.ts";
 
 /** The pressure of what has none: the brush's own width. */
 const EVEN = 0.5;

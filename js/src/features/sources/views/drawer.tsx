@@ -1,3 +1,4 @@
+import type { PartProps } from "./part.ts";
 // The drawer under the bar: which source, what that offers, what is done to its picture, and what enters the network.
 
 import type { FunctionComponent } from "preact";
@@ -20,13 +21,6 @@ import { CloseIcon, KindIcon } from "./icons.tsx";
 import { NumbersPart } from "./numbers.tsx";
 import { PicturePart } from "./picture.tsx";
 import { failureWords, pythonOf, whyNoPictures } from "./words.ts";
-
-/** What each source offers. */
-export interface PartProps<S extends Source> {
-  readonly input: Input;
-  /** The source of now, where it is of this kind. */
-  readonly source: S | null;
-}
 
 /** Those that offer more than numbers. */
 const PARTS: { readonly [K in SourceKindName]?: FunctionComponent<PartProps<SourceOf<K>>> } = {

@@ -2,8 +2,8 @@
 import { useLayoutEffect, useState } from "preact/hooks";
 import { useViews } from "../../../views/context.ts";
 import type { VideoRecord } from "../records.ts";
-import type { PartProps } from "./drawer.tsx";
 import { PauseIcon, PlayIcon } from "./icons.tsx";
+import type { PartProps } from "./part.ts";
 import { FilePart } from "./picture.tsx";
 import { togglePlaying } from "./playing.tsx";
 import { Shown } from "./shown.tsx";

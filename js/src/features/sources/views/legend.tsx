@@ -1,11 +1,11 @@
 // The legend of maps while their input is live: what their colours are for now, and the switch that holds them.
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { ColorLimits } from "../../../state/colors.ts";
+import { Colorbar, type ColorbarProps } from "../../../views/colorbar.tsx";
 import { reportFailure, useViews } from "../../../views/context.ts";
-import { Ends, type LegendProps } from "../../../views/legend.tsx";
 
 /** Ranges follow live values slowly; a click holds them, the next lets them follow. */
-export function LiveLegend(props: LegendProps) {
+export function LiveLegend(props: ColorbarProps) {
   const { state } = useViews();
   const held = state.held.value;
   const isOwn = state.range.value === "channel" && typeof props.channel === "number";
@@ -21,7 +21,7 @@ export function LiveLegend(props: LegendProps) {
       aria-pressed={held}
       onClick={hold}
     >
-      <Ends {...props} limits={limits} />
+      <Colorbar {...props} limits={limits} />
       <span class="nbg-second">{held ? "held" : "follows"}</span>
     </button>
   );

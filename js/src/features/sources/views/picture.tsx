@@ -1,13 +1,13 @@
 // A picture: chosen, dropped or pasted; it is shown as it is.
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { shapeText } from "../../../format.ts";
+import { sidesOf } from "../../../pictures/fit.ts";
 import type { Input } from "../../../plan/schema.ts";
 import { useViews } from "../../../views/context.ts";
-import { sidesOf } from "../../../webgl/fit.ts";
 import type { PictureRecord } from "../records.ts";
 import { takeFile } from "./choose.ts";
-import type { PartProps } from "./drawer.tsx";
 import { KindIcon } from "./icons.tsx";
+import type { PartProps } from "./part.ts";
 
 /** CSS pixels of the picture as it is, on its longer side. */
 const SIDE = 200;

@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
-import { full, short } from "../../../format.ts";
+import { fixed, full, short } from "../../../format.ts";
 import { placeOf, pointIn, useViews } from "../../../views/context.ts";
 import { px } from "../../../views/layout.ts";
 import type { Mark } from "../records.ts";
@@ -278,3 +278,7 @@ export function numberText(value: number): string {
   const plain = size === 0 || (size >= 1e-4 && size < 1e5);
   return plain ? String(Number(value.toPrecision(3))).replace("-", "−") : short(value);
 }
+
+/** A loss as text: four decimals, or digits where it is small or large. */
+export const lossText = (value: number): string =>
+  Number.isFinite(value) && Math.abs(value) >= 1000 ? numberText(value) : fixed(value, 4);

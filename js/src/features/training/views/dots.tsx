@@ -3,8 +3,8 @@ import { full } from "../../../format.ts";
 import { pointIn, useViews } from "../../../views/context.ts";
 import { px } from "../../../views/layout.ts";
 import type { Checkpoint } from "../state.ts";
+import { lossText } from "./chart.tsx";
 import { nearest } from "./curves.ts";
-import { lossText } from "./losses.tsx";
 
 export function Dots(props: {
   place: (step: number) => number;

@@ -1,10 +1,10 @@
 // What a network makes of the examples that are watched: pictures, classes, or numbers.
 
+import { clippedBeyond } from "../../../pictures/clipping.ts";
 import type { Value } from "../../../plan/schema.ts";
 import type { ColorLimits, ImageChoice } from "../../../state/colors.ts";
+import { reducedHere, summary } from "../../../statistics/summary.ts";
 import { imageEnds } from "../../../views/image_ends.ts";
-import { clippedBeyond } from "../../../webgl/clipping.ts";
-import { reducedHere, summary } from "../../../webgl/summary.ts";
 import type { Course } from "../records.ts";
 import type { Examples } from "../state.ts";
 

@@ -1,9 +1,9 @@
 // The loss over steps, and of classes the share of right answers: what learns, and what is held out.
 import { useMemo } from "preact/hooks";
-import { fixed, full, percent } from "../../../format.ts";
+import { full, percent } from "../../../format.ts";
 import type { TrainingRecord } from "../records.ts";
 import type { Checkpoint, Curve, TrainingProgress } from "../state.ts";
-import { Chart, type End, type Line, numberText } from "./chart.tsx";
+import { Chart, type End, type Line, lossText, numberText } from "./chart.tsx";
 import {
   endsOf,
   meanOf,
@@ -28,10 +28,6 @@ export interface LossesProps {
   chosen: Checkpoint | null;
   choose: (id: number) => void;
 }
-
-/** A loss as text: four decimals, or digits where it is small or large. */
-export const lossText = (value: number): string =>
-  Number.isFinite(value) && Math.abs(value) >= 1000 ? numberText(value) : fixed(value, 4);
 
 export function Losses(props: LossesProps) {
   const { progress, record, chosen, choose } = props;

@@ -1,7 +1,7 @@
 // The bins of a histogram: where they meet, and what is in them; float64, no GL.
 
 import type { Histogram } from "../plan/runtime.ts";
-import type { Reduced } from "./statistics.ts";
+import type { Reduced } from "./summary.ts";
 
 /** What a device counts: values from each edge on that are finite and not zero. */
 export function countedHere(values: Float32Array, edges: Float32Array): number[] {

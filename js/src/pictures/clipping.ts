@@ -2,7 +2,7 @@
 
 import type { Clipped } from "../plan/runtime.ts";
 import { CLIPPED } from "../plan/schema.ts";
-import type { spanOf } from "./bins.ts";
+import type { spanOf } from "../statistics/bins.ts";
 
 interface Ends {
   readonly low: number;

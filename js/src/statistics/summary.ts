@@ -1,7 +1,20 @@
 // From what the device reduced to the numbers people read; float64, no GL.
 
 import type { Summary } from "../plan/runtime.ts";
-import type { Reduced } from "./statistics.ts";
+
+/** One channel, as the device reduced it; sums are divided by the number of pixels. */
+export interface Reduced {
+  readonly pixels: number;
+  readonly low: number;
+  readonly high: number;
+  readonly sum: number;
+  readonly count: number;
+  /** Squared distances from the mean, in units of the greatest absolute value. */
+  readonly squares: number;
+  readonly zeros: number;
+  readonly nan: number;
+  readonly inf: number;
+}
 
 /** Finite values so far, as Chan, Golub and LeVeque combine them: without cancellation. */
 interface Moments {

@@ -1,0 +1,10 @@
+// The properties of the part of the drawer that belongs to one kind of source.
+import type { Input } from "../../../plan/schema.ts";
+import type { Source } from "../records.ts";
+
+/** What each source offers. */
+export interface PartProps<S extends Source> {
+  readonly input: Input;
+  /** The source of now, where it is of this kind. */
+  readonly source: S | null;
+}
