@@ -48,7 +48,7 @@ CONSTRAINTS_TOP = """\
 import { at, constraint, has, joined, len } from "./constraint_table.ts";
 import { matches, prod, quoted, range, sum } from "./constraint_table.ts";
 import type { Constraint, Records } from "./constraint_table.ts";
-import { ALIGN, UNIFORM_BYTES } from "./schema.ts";
+import { ALIGN, LAYOUT_WORDS, UNIFORM_BYTES } from "./schema.ts";
 import type { %s } from "./schema.ts";
 """
 
@@ -150,6 +150,9 @@ def types(model: type = schema.Header) -> str:
         "UNIFORM_BYTES": schema.UNIFORM_BYTES,
         "TEXEL_BYTES": schema.TEXEL_BYTES,
         "CLIPPED": schema.CLIPPED,
+        "LAYOUT_WORDS": constraints.LAYOUT_WORDS,
+        "NOT_EDITABLE": schema.NOT_EDITABLE,
+        "DERIVED": schema.DERIVED,
     }
     parts = [TOP, "".join(f"export const {k} = {json.dumps(v)};\n" for k, v in constants.items())]
     parts[-1] += f"export const IMAGE_RANGES = {json.dumps(schema.IMAGE_RANGES)} as const;\n"
@@ -169,7 +172,7 @@ def plan_constraints() -> str:
             "CONSTRAINTS": "CONSTRAINTS: readonly Constraint<Facts>[]",
         },
         # In constraint_table.ts, and in schema.ts.
-        leave_out=[*by_hand, *CONSTRAINT_TABLE, "ALIGN", "UNIFORM_BYTES"],
+        leave_out=[*by_hand, *CONSTRAINT_TABLE, "ALIGN", "UNIFORM_BYTES", "LAYOUT_WORDS"],
         exported=["CONSTRAINTS", "Facts", "facts_of", "elements"],
     ).module()
     code = re.sub(r"/\*\*.*?\*/", "", text)
@@ -214,7 +217,14 @@ def messages() -> str:
 def colortables() -> str:
     """The text of colortables.ts."""
     tables = {name.upper(): table for name, table in colors.SEQUENTIAL.items()}
-    parts = [COLORS_TOP]
+    parts = [
+        COLORS_TOP,
+        f"export const MAP_TEXELS = {colors.TEXELS};\n"
+        "/** The signed map's texel of zero. */\n"
+        f"export const ZERO_TEXEL = {colors.ZERO};\n"
+        "/** Of what is no number. */\n"
+        f"export const MAGENTA = {json.dumps(colors.MAGENTA)} as const;\n",
+    ]
     for name, words in tables.items():
         table = base64.b64encode(bytes.fromhex(words)).decode()
         lines = [table[k : k + 90] for k in range(0, len(table), 90)]
@@ -255,6 +265,9 @@ def edits() -> str:
         f"export const MACROS = {json.dumps([slot.macro() for slot in shader.SLOTS])};\n"
         f"export const PLACES = {json.dumps({slot.name: slot.word for slot in shader.SLOTS})};\n"
         f"export const TABLE_WIDTH = {shader.TABLE_WIDTH};\n"
+        f"export const GLSL = {json.dumps(transforms.GLSL)};\n"
+        f"export const INJECT = {json.dumps(transforms.INJECT)};\n"
+        f"export const MOST_PARAMETERS = {transforms.MOST_PARAMETERS};\n"
         f"export const CUSTOM = {json.dumps(shader.CUSTOM)};\n",
         _table(schemas),
     ]

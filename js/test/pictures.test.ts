@@ -4,7 +4,8 @@ import { test } from "node:test";
 import { listed, shaderMessage } from "../src/plan/error_text.ts";
 import { stripsOf } from "../src/plan/uniforms.ts";
 import { countClasses } from "../src/views/overlay/count.ts";
-import { MAP_TEXELS, mapLayer, mapTexels, parse, ramp } from "../src/webgl/colormaps.ts";
+import { mapLayer, mapTexels, parse, ramp } from "../src/webgl/colormaps.ts";
+import { MAP_TEXELS } from "../src/webgl/colortables.ts";
 import { type MosaicOptions, mosaicOf, pack } from "../src/webgl/mosaic.ts";
 import { channelSummary, summary } from "../src/webgl/summary.ts";
 

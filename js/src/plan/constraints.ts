@@ -3,10 +3,8 @@
 import { at, constraint, has, joined, len } from "./constraint_table.ts";
 import { matches, prod, quoted, range, sum } from "./constraint_table.ts";
 import type { Constraint, Records } from "./constraint_table.ts";
-import { ALIGN, UNIFORM_BYTES } from "./schema.ts";
+import { ALIGN, LAYOUT_WORDS, UNIFORM_BYTES } from "./schema.ts";
 import type { Carry, Input, Layer, Pair, Pass, PlanHeader, Program, Reach, Section, Texture, Tokens, Value, Weight } from "./schema.ts";
-
-const LAYOUT_WORDS = 16;
 
 const MOST_PLACES = (2 ** 28);
 

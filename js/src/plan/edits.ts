@@ -66,6 +66,9 @@ export const RESHAPED: Readonly<Record<string, string | number>> = {"RESHAPED": 
 export const MACROS = ["#define u_transform u.i[0].x", "#define u_stage u.i[0].y", "#define u_one_channel u.i[0].z", "#define u_one_example u.i[0].w", "#define u_shown u.i[1]", "#define u_injected u.i[2].x", "#define u_side u.i[2].y", "#define u_parameters(k) u.f[0 + (k)]", "#define u_mix u.f[2].x"];
 export const PLACES = {"transform": 80, "stage": 81, "one_channel": 82, "one_example": 83, "shown": 84, "injected": 88, "side": 89, "parameters": 112, "mix": 120};
 export const TABLE_WIDTH = 2048;
+export const GLSL = "glsl";
+export const INJECT = "inject";
+export const MOST_PARAMETERS = 8;
 export const CUSTOM = "\nfloat custom(float x, int example, int channel, int row, int column) {\n  int examples = u_shown.x, channels = u_shown.y, height = u_shown.z, width = u_shown.w;\nPARAMETERS  float y = x;\n#line 1\nSOURCE;\n  return y;\n}\n";
 
 type Fields = Readonly<Record<string, Kind>>;

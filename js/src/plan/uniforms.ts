@@ -1,7 +1,6 @@
 // The uniform block of ops/shaders/prelude.glsl, filled for the display's and the statistics' own passes.
-import { UNIFORM_BYTES, type Value } from "../plan/schema.ts";
+import { LAYOUT_WORDS, UNIFORM_BYTES, type Value } from "../plan/schema.ts";
 
-const LAYOUT_WORDS = 16;
 const FIRST_INPUT = LAYOUT_WORDS; // after `o`
 const INTEGERS = LAYOUT_WORDS * 5; // after `o` and x[4]
 const FLOATS = INTEGERS + 8 * 4;

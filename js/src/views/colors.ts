@@ -1,7 +1,8 @@
 // The colour maps outside of WebGL: legends, and kernels that are painted by the processor.
 
 import type { ColorMapName, Theme } from "../plan/runtime.ts";
-import { MAP_TEXELS, mapLayer, mapTexels, toLinear } from "../webgl/colormaps.ts";
+import { mapLayer, mapTexels, toLinear } from "../webgl/colormaps.ts";
+import { MAP_TEXELS } from "../webgl/colortables.ts";
 
 type Rgb = readonly [number, number, number];
 

@@ -12,7 +12,8 @@ import {
   type Shown,
   TABLE_SIDE,
 } from "./atlas.ts";
-import { MAP_TEXELS, mapTexels } from "./colormaps.ts";
+import { mapTexels } from "./colormaps.ts";
+import { MAP_TEXELS } from "./colortables.ts";
 import type { GlDevice } from "./device.ts";
 import { DISPLAY } from "./kernels.ts";
 import type { Atlas } from "./mosaic.ts";

@@ -15,7 +15,7 @@ from nbglcnn.lowering.examples import Examples
 from nbglcnn.lowering.fields import ReceptiveFields
 from nbglcnn.lowering.forms import Forms
 from nbglcnn.lowering.fusion import fuse, has_spread
-from nbglcnn.lowering.glsl import Kernel, shader
+from nbglcnn.lowering.glsl import WEIGHT_COLUMNS, Kernel, shader
 from nbglcnn.lowering.layers import layer_rows, layer_table, planes, reshaped, usual_fit
 from nbglcnn.lowering.limits import Limits
 from nbglcnn.lowering.positions import edited_alike
@@ -36,7 +36,7 @@ from nbglcnn.plan.layout import NCHW, Layout, nchw_of
 from nbglcnn.plan.picture_layout import picture_layout
 
 FLATTEN_KERNEL = Kernel(
-    "flatten_kernel", shader("flatten_kernel.glsl"), pixel=False,
+    "flatten_kernel", f"{WEIGHT_COLUMNS}\n{shader('flatten_kernel.glsl')}", pixel=False,
     slots="int width, order, outputs, inputs, taps, rows, groups",
 )  # fmt: skip
 

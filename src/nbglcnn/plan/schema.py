@@ -50,6 +50,9 @@ VERSION = 13  # of the format; a reader refuses any other
 Float32 = npt.NDArray[np.float32]
 Precision = Literal["float32", "float16"]
 Format = Literal["rgba32f", "rgba16f"]
+NOT_EDITABLE = -2  # `Value.after` of a value that cannot be edited
+# Between what is asked of a value, such as "before" its own edits, and its key, in a page.
+DERIVED = "\0derived\0"
 TEXEL_BYTES = {"rgba32f": 16, "rgba16f": 8}
 IN_FILE = {"rgba32f": "<f4", "rgba16f": "<f2"}  # numbers of a weight, as numpy calls them
 

@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 
 from nbglcnn.features.edits.records import Edit
-from nbglcnn.features.edits.transforms import KINDS, NUMBERS
+from nbglcnn.features.edits.transforms import KINDS, MOST_PARAMETERS, NUMBERS
 from nbglcnn.lowering.glsl import shader
 from nbglcnn.lowering.slots import Number, placed, write
 from nbglcnn.plan import schema as p
@@ -30,7 +30,6 @@ SLOTS = placed(
     "int transform, stage, one_channel, one_example; ivec4 shown; int injected, side;"
     "vec4 parameters[2]; float mix"
 )
-MOST_PARAMETERS = 8
 # A text of one's own is the body of a function of these names, which sets y.
 CUSTOM = """
 float custom(float x, int example, int channel, int row, int column) {

@@ -2,12 +2,9 @@
 import type { Input } from "../../../plan/schema.ts";
 import type { ViewerState } from "../../../state.ts";
 import { files, sourceOf } from "../page_sources.ts";
-import type { Source } from "../records.ts";
+import { NOISE_MEAN, NOISE_STD, type Source } from "../records.ts";
 
 export type Kind = Source["kind"];
-
-/** As Python's Noise has them where nobody says. */
-const NOISE = { mean: 0.5, std: 0.25 };
 
 /** The network's own inputs; those that take pictures in front. */
 export function inputsOf({ plan }: ViewerState): readonly Input[] {
@@ -69,7 +66,8 @@ export function takeFile(state: ViewerState, input: Input, file: File): void {
 export function begin(state: ViewerState, input: Input, kind: Kind): void {
   if (state.source.peek()?.kind === kind) return;
   const given = state.given.peek().find((one) => one.kind === kind);
-  if (kind === "noise") set(state, sourceOf("noise", input.key, NOISE));
+  if (kind === "noise")
+    set(state, sourceOf("noise", input.key, { mean: NOISE_MEAN, std: NOISE_STD }));
   else if (kind === "drawing") set(state, sourceOf("drawing", input.key));
   else if (given !== undefined) set(state, { ...given, owner: "" });
 }

@@ -4,6 +4,7 @@ import type { Value } from "../../../plan/schema.ts";
 import type { ColorLimits, ImageChoice } from "../../../state/colors.ts";
 import { imageEnds } from "../../../views/image_ends.ts";
 import { clippedBeyond } from "../../../webgl/clipping.ts";
+import { MAGENTA } from "../../../webgl/colortables.ts";
 import { reducedHere, summary } from "../../../webgl/summary.ts";
 import type { Course } from "../records.ts";
 import type { Examples } from "../state.ts";
@@ -82,10 +83,9 @@ export function isMarked(values: Float32Array, frame: Frame, ends: ColorLimits):
   return false;
 }
 
-const [BLACK, WHITE, MAGENTA] = [
+const [BLACK, WHITE] = [
   [0, 0, 0],
   [255, 255, 255],
-  [255, 0, 255],
 ] as const;
 
 /** The ink of a mark at a pixel, as webgl/shaders/image.glsl has it; null between the dots. */

@@ -2,6 +2,7 @@
 import type { Network } from "../../../network/network.ts";
 import type { PlanHeader } from "../../../plan/schema.ts";
 import { type Kernels, kernelStart, kernelsOf } from "../../../views/weights.ts";
+import { MAGENTA } from "../../../webgl/colortables.ts";
 
 /** The tiles of a parameter, each of consecutive elements. */
 export interface Tiling {
@@ -141,7 +142,6 @@ export function mostOf(
 export const EDGE = 1;
 
 type Colors = (place: number) => readonly [number, number, number];
-const MAGENTA = [255, 0, 255] as const;
 const BLACK = [0, 0, 0] as const;
 
 /** Tiles in a map's colours, which are full at ±`most`; NaN is striped, an infinity magenta, as in the maps. */
