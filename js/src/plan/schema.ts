@@ -341,11 +341,11 @@ export interface Window {
 }
 
 /**
- * What a Plan of two networks, A and B, compares; without pairs, no such Plan.
+ * What a Graph or Plan of two networks, A and B, compares; without pairs, of one network.
  *
- * `titles` say what A and B are, `only_a` and `only_b` are layers without a partner. `table` is
- * the key of a value (examples, 3 · rows): of each row the mean of |B − A|, its maximum, and the
- * mean of |A|.
+ * `titles` say what A and B are, `only_a` and `only_b` are keys of layers without a partner.
+ * `table` is the key of a value (examples, 3 · rows): of each row the mean of |B − A|, its
+ * maximum, and the mean of |A|.
  */
 export interface Comparison {
   readonly titles: readonly [string, string];

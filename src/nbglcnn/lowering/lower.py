@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from dataclasses import replace
 from typing import get_args
 
 import msgspec
@@ -374,14 +375,8 @@ def _comparison(graph: Graph, kept: Collection[str]) -> p.Comparison:
     """What of a comparison can be read."""
     if (found := graph.comparison) is None or found.table not in kept:
         return p.Comparison()
-    pairs = (p.Pair(o.name, o.a, o.b, o.difference, o.row) for o in found.pairs)
-    return p.Comparison(
-        found.titles,
-        tuple(pair for pair in pairs if {pair.a, pair.b, pair.difference} <= set(kept)),
-        found.only_a,
-        found.only_b,
-        found.table,
-    )
+    pairs = tuple(one for one in found.pairs if {one.a, one.b, one.difference} <= set(kept))
+    return replace(found, pairs=pairs)
 
 
 def fits(plan: p.Plan, graph: Graph, changed: Set[str] | None = None) -> bool:

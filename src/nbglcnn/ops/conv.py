@@ -26,7 +26,7 @@ from nbglcnn.ops.operator import (
 from nbglcnn.ops.pointwise import IDENTITY, activation_of
 from nbglcnn.ops.reach import windowed
 from nbglcnn.ops.strided import gather, whole
-from nbglcnn.ops.window import SLOTS, Window, left_out, sliding, transposed, window_problem
+from nbglcnn.ops.window import SLOTS, SlidingWindow, left_out, sliding, transposed, window_problem
 from nbglcnn.plan.layout import NCHW, Block, Layout, nchw_of
 from nbglcnn.plan.schema import Recipe
 
@@ -59,7 +59,7 @@ class Convolution:
 
     node: Node
     x: NCHW
-    window: Window
+    window: SlidingWindow
     groups: int
     channels: int  # of the output
     kernel_shape: NCHW  # of the weight as the packer should see it
@@ -359,11 +359,11 @@ def _kernel(facts: Facts, node: Node) -> Shape:
     return integers(node, "kernel_shape", facts.shape(node.inputs[1])[2:])
 
 
-def _conv_window(facts: Facts, node: Node) -> Window:
+def _conv_window(facts: Facts, node: Node) -> SlidingWindow:
     return sliding(facts, node, facts.shape(node.inputs[1])[2:])
 
 
-def _transposed_window(facts: Facts, node: Node) -> Window:
+def _transposed_window(facts: Facts, node: Node) -> SlidingWindow:
     return transposed(facts, node, facts.shape(node.inputs[1])[2:])
 
 
