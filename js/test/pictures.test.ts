@@ -1,7 +1,8 @@
 // Sizes, places and colours of pictures, and the words of errors: all that needs no GL.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { MAP_TEXELS, mapLayer, mapTexels, parse, ramp } from "../src/pictures/colormaps.ts";
+import { mapLayer, mapTexels, parse, ramp } from "../src/pictures/colormaps.ts";
+import { MAP_TEXELS } from "../src/pictures/colortables.ts";
 import { type MosaicOptions, mosaicOf, pack } from "../src/pictures/mosaic.ts";
 import { listed, shaderMessage } from "../src/plan/error_text.ts";
 import { stripsOf } from "../src/plan/uniforms.ts";

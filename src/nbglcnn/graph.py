@@ -115,7 +115,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A layer of A, the layer of B that it is compared with, and the difference B − A; all keys.
+    """A layer of A, the layer of B that it is compared with, and the difference B − A: keys.
 
     `name` is the layer's own in A; `row` is where the Comparison's table has its numbers.
     """
@@ -129,18 +129,18 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What a Graph of two networks, A and B, compares.
+    """What a Graph or Plan of two networks, A and B, compares; without pairs, of one network.
 
     `titles` say what A and B are, `only_a` and `only_b` are keys of layers without a partner.
-    `table` is the key of a value (examples, 3 · rows): of each row the mean of |B − A|, its maximum
-    and the mean of |A|.
+    `table` is the key of a value (examples, 3 · rows): of each row the mean of |B − A|, its
+    maximum, and the mean of |A|.
     """
 
-    titles: tuple[str, str]
-    pairs: tuple[Pair, ...]
-    only_a: tuple[str, ...]
-    only_b: tuple[str, ...]
-    table: str
+    titles: tuple[str, str] = ("", "")
+    pairs: tuple[Pair, ...] = ()
+    only_a: tuple[str, ...] = ()
+    only_b: tuple[str, ...] = ()
+    table: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -166,15 +166,15 @@ def test_a_plan_survives_its_file(tmp_path):
 
 
 def test_a_file_with_any_bit_flipped_is_refused():
-    blob = np.arange(4, dtype=np.float32).reshape(1, 1, 1, 4)
+    blob, name = np.arange(4, dtype=np.float32).reshape(1, 1, 1, 4), "0" * 32
     header = msgspec.structs.replace(
         carrier(LAYOUTS["odd"]).header,
-        **{"textures": (Texture(1, 1, 1),), "weights": (Weight(0, "w", Recipe("zero", ())),)},
+        **{"textures": (Texture(1, 1, 1),), "weights": (Weight(0, name, Recipe("zero", ())),)},
         **dict.fromkeys(("programs", "passes", "inputs", "values", "layers", "outputs"), ()),
         uniform_bytes=8,
     )
-    data = bytearray(Plan(header, b"uniforms", {"w": blob}).to_bytes())
-    assert Plan.from_bytes(bytes(data)).blobs["w"].ravel().tolist() == [0, 1, 2, 3]
+    data = bytearray(Plan(header, b"uniforms", {name: blob}).to_bytes())
+    assert Plan.from_bytes(bytes(data)).blobs[name].ravel().tolist() == [0, 1, 2, 3]
     assert len(data) < 2000
     for bit in range(8 * len(data)):
         data[bit // 8] ^= 1 << bit % 8
@@ -201,7 +201,7 @@ def test_a_file_cut_anywhere_is_refused(weights):
         except ModelError as refused:
             reasons.add(re.sub(r"[0-9a-f]{32}|\d+", "…", str(refused)))
     assert read == [end]
-    last = "weight … is missing or has a wrong size" if weights else "uniforms are missing"
+    last = "weight … is missing or has a wrong size" if weights else "its uniforms are cut off"
     assert f"damaged Plan file: {last}" in reasons, reasons
 
 

@@ -24,7 +24,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "graph": set(),
     "channels": {"graph"},
     "disagreements": {"graph"},
-    "plan": {"tables"},
+    "plan": {"graph", "tables"},  # of a Graph the record of a comparison, which a Plan keeps
     "inputs": {"graph", "plan"},
     "pictures": {"graph", "plan"},
     "report": {"graph", "plan", "tables"},

@@ -1,11 +1,9 @@
 // Which edits are wanted of whatever network is shown, and giving a session those that it can have.
 import type { Edit } from "../plan/edits.ts";
 import { ContextLostError, PlanError, type Session, SessionClosed } from "../plan/runtime.ts";
-import type { PlanHeader } from "../plan/schema.ts";
+import { NOT_EDITABLE, type PlanHeader } from "../plan/schema.ts";
 import type { Store } from "./store.ts";
 
-/** `Value.after` of a value that cannot be edited. */
-const NOT_HERE = -2;
 const NONE: readonly Edit[] = [];
 
 export class WantedEdits {
@@ -72,7 +70,7 @@ export class WantedEdits {
 
   private fits({ values }: PlanHeader, { layer, channels, array }: Edit): boolean {
     const value = values.find(({ key }) => key === layer);
-    if (value === undefined || value.after === NOT_HERE) return false;
+    if (value === undefined || value.after === NOT_EDITABLE) return false;
     const [n, c, h, w] = value.nchw;
     const inside = channels === null || channels.every((channel) => channel < c);
     const bytes = n * (channels?.length ?? c) * h * w * 4;

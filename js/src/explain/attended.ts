@@ -8,7 +8,7 @@ import { type Share, softmax } from "./softmax.ts";
 import type { Tensors } from "./tensor.ts";
 
 /** One pair of tokens, and one feature of the result. */
-export interface Pair {
+export interface TokenPair {
   /** The row of scores: a head's query. */
   readonly row: number;
   readonly query: number;
@@ -26,7 +26,7 @@ export function pairOf(
   tensors: Tensors,
   index: number,
   share: string,
-): Pair {
+): TokenPair {
   const [queries = 1, keys = 1] = scores.output_shape.slice(-2);
   // Heads have an axis of their own, or are told apart along the first one.
   const heads = scores.output_shape.length > 3 ? (scores.output_shape.at(-3) ?? 1) : Infinity;
@@ -50,7 +50,7 @@ export interface Attended {
   readonly mix: Products;
 }
 
-export function attended(attention: Attention, tensors: Tensors, pair: Pair): Attended | null {
+export function attended(attention: Attention, tensors: Tensors, pair: TokenPair): Attended | null {
   const { scores, share, mix } = attention;
   const product = (layer: Layer, index: number): Products | null => {
     const [a, b] = layer.operands.map((operand) => readOf(operand, tensors));

@@ -1,13 +1,9 @@
 // The colour maps as bytes: one row of 512 texels each; and a row of marks, for what is no number.
 import { CLASS_COLORS, SIGNED } from "../messages.ts";
 import type { ColorMapName, Theme } from "../plan/runtime.ts";
-import { CIVIDIS, MAGMA, VIRIDIS } from "./colortables.ts";
+import { CIVIDIS, MAGENTA, MAGMA, MAP_TEXELS, VIRIDIS, ZERO_TEXEL } from "./colortables.ts";
 
 export type Rgb = readonly [number, number, number];
-
-export const MAP_TEXELS = 512;
-/** The signed maps' zero; ± 255 texels to the ends, so that zero is exactly the page's colour. */
-const ZERO = 256;
 
 const GREY = (t: number): Rgb => [t * 255, t * 255, t * 255];
 const SEQUENTIAL = [nearest(VIRIDIS), nearest(CIVIDIS), nearest(MAGMA), GREY];
@@ -22,7 +18,7 @@ export function mapLayer(map: ColorMapName, theme: Theme): number {
 export const MARKS_LAYER = 2 + ORDER.length;
 const FLAGS = [
   [0, 0, 0, 0],
-  [255, 0, 255, 255],
+  [...MAGENTA, 255],
   [0, 0, 0, 255],
 ];
 
@@ -45,7 +41,7 @@ export function mapTexels(): Uint8Array {
   const rows = [
     ...([SIGNED.light, SIGNED.dark] as const).map((stops) => {
       const at = ramp(stops.split(" ").map(parse));
-      return (k: number) => at(Math.max(-1, (k - ZERO) / (ZERO - 1)) / 2 + 0.5);
+      return (k: number) => at(Math.max(-1, (k - ZERO_TEXEL) / (ZERO_TEXEL - 1)) / 2 + 0.5);
     }),
     ...SEQUENTIAL.map((at) => (k: number) => at(k / (MAP_TEXELS - 1))),
   ];

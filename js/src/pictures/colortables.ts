@@ -2,6 +2,12 @@
 // Colour maps as 256 colours each, the bytes of red, green and blue in base64, from low to high.
 // Whose they are stands there.
 
+export const MAP_TEXELS = 512;
+/** The signed map's texel of zero. */
+export const ZERO_TEXEL = 256;
+/** Of what is no number. */
+export const MAGENTA = [255, 0, 255] as const;
+
 export const VIRIDIS =
   "RAFURAJWRQRXRQVZRgdaRghcRgpdRgteRw1gRw5hRxBjRxFkRxNlSBRnSBZoSBdpSBhqSBpsSBttSBxuSB1vSB9wSC" +
   "BxSCFzSCN0SCR1SCV2SCZ3SCh4SCl5Ryp6Ryx6Ry17Ry58Ry99RjB+RjJ+RjN/RjSARTWBRTeBRTiCRDmDRDqDRDuE" +

@@ -1,13 +1,9 @@
 // Edits, checked against the Plan that is to run them: where they act, what of, and their numbers.
 
 import type { Preview } from "./derived_values.ts";
-import { type Edit, TRANSFORMS } from "./edits.ts";
+import { type Edit, GLSL, INJECT, MOST_PARAMETERS, TRANSFORMS } from "./edits.ts";
 import { PlanError } from "./runtime.ts";
-import type { PlanHeader, Value } from "./schema.ts";
-
-/** `Value.after` of a value that cannot be edited. */
-const NOT_HERE = -2;
-const MOST_PARAMETERS = 8;
+import { NOT_EDITABLE, type PlanHeader, type Value } from "./schema.ts";
 
 function check(right: boolean, what: string): void {
   if (!right) throw new PlanError(what);
@@ -18,14 +14,14 @@ function checkOne(edit: Edit, value: Value): void {
   const what = `${transform} of ${value.key}`;
   const own = TRANSFORMS.find(({ name }) => name === transform);
   const count =
-    transform === "glsl" ? names.length : transform === "inject" ? 0 : own?.parameters.length;
+    transform === GLSL ? names.length : transform === INJECT ? 0 : own?.parameters.length;
   check(count !== undefined, `no transform ${JSON.stringify(transform)}`);
   check(
     parameters.length === count && count <= MOST_PARAMETERS,
     `${what} takes ${count} parameters, not ${parameters.length}`,
   );
   check([...parameters, mix].every(Number.isFinite), `${what} has a number that is not finite`);
-  check((transform === "glsl") === (source !== ""), `${what} has the text of another transform`);
+  check((transform === GLSL) === (source !== ""), `${what} has the text of another transform`);
   const { counts = [] } = own ?? {};
   check(
     counts.length === 0 || counts.includes(value.nchw[1]),
@@ -44,11 +40,11 @@ export function checkEdit(
   array: (hash: string) => Float32Array,
 ): void {
   const value = plan.values.find(({ key }) => key === edit.layer);
-  if (value === undefined || value.after === NOT_HERE) {
+  if (value === undefined || value.after === NOT_EDITABLE) {
     throw new PlanError(`${JSON.stringify(edit.layer)} cannot be edited`);
   }
   checkOne(edit, value);
-  if (edit.transform !== "inject") return;
+  if (edit.transform !== INJECT) return;
   const [n, c, h, w] = value.nchw;
   const count = n * (edit.channels?.length ?? c) * h * w;
   const { length } = array(edit.array);
@@ -77,11 +73,11 @@ export function checkValue({ values }: Pick<PlanHeader, "values">, key: string):
 export function checkPreview(plan: PlanHeader, { layer, channel, image, edits }: Preview): void {
   checkEdits(
     plan,
-    edits.filter(({ transform }) => transform !== "inject"),
+    edits.filter(({ transform }) => transform !== INJECT),
     () => new Float32Array(),
   );
   const [n, c] = plan.values.find(({ key }) => key === layer)?.nchw ?? [0, 0];
   const inside = image >= 0 && image < n && channel >= 0 && channel < c;
-  const own = edits.every((edit) => edit.layer === layer && edit.transform !== "inject");
+  const own = edits.every((edit) => edit.layer === layer && edit.transform !== INJECT);
   check(inside && own, `no preview of channel ${channel} of ${JSON.stringify(layer)}`);
 }

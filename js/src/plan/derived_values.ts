@@ -1,9 +1,8 @@
 // Values that follow from a Plan's by edits: before its own, without any, the difference, and previews.
 import type { Edit } from "./edits.ts";
+import { DERIVED } from "./schema.ts";
 
-/** Of a name that a network gives this would be strange, and no harm. */
-const MARK = "\u0000derived\u0000";
-const named = (what: string, key: string): string => `${what}${MARK}${key}`;
+const named = (what: string, key: string): string => `${what}${DERIVED}${key}`;
 
 /** The value before its own edits; those before it have acted. */
 export const beforeKey = (key: string): string => named("before", key);
@@ -18,8 +17,8 @@ export const previewKey = (k: number | string): string => named("preview", `${k}
 
 /** The Plan's value that is meant where nothing is edited, and what is asked of it: "" for the value itself. */
 export function splitKey(key: string): readonly [what: string, key: string] {
-  const at = key.indexOf(MARK);
-  return at < 0 ? ["", key] : [key.slice(0, at), key.slice(at + MARK.length)];
+  const at = key.indexOf(DERIVED);
+  return at < 0 ? ["", key] : [key.slice(0, at), key.slice(at + DERIVED.length)];
 }
 
 /** The Plan's value that a value follows from, whose channels it has; of a preview itself. */

@@ -7,6 +7,9 @@ export const ALIGN = 256;
 export const UNIFORM_BYTES = 512;
 export const TEXEL_BYTES = {"rgba32f": 16, "rgba16f": 8};
 export const CLIPPED = 0.00196078431372549;
+export const LAYOUT_WORDS = 16;
+export const NOT_EDITABLE = -2;
+export const DERIVED = "\u0000derived\u0000";
 export const IMAGE_RANGES = [[0.0, 1.0], [-1.0, 1.0], [0.0, 255.0]] as const;
 
 /**
@@ -338,11 +341,11 @@ export interface Window {
 }
 
 /**
- * What a Plan of two networks, A and B, compares; without pairs, no such Plan.
+ * What a Graph or Plan of two networks, A and B, compares; without pairs, of one network.
  *
- * `titles` say what A and B are, `only_a` and `only_b` are layers without a partner. `table` is
- * the key of a value (examples, 3 · rows): of each row the mean of |B − A|, its maximum, and the
- * mean of |A|.
+ * `titles` say what A and B are, `only_a` and `only_b` are keys of layers without a partner.
+ * `table` is the key of a value (examples, 3 · rows): of each row the mean of |B − A|, its
+ * maximum, and the mean of |A|.
  */
 export interface Comparison {
   readonly titles: readonly [string, string];

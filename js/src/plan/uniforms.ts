@@ -1,7 +1,6 @@
 // The uniform block of ops/shaders/prelude.glsl, filled for the page's own passes.
-import { UNIFORM_BYTES, type Value } from "./schema.ts";
+import { LAYOUT_WORDS, UNIFORM_BYTES, type Value } from "./schema.ts";
 
-const LAYOUT_WORDS = 16;
 const FIRST_INPUT = LAYOUT_WORDS; // after `o`
 /** First words of `i` and `f`. */
 export const INTEGERS = LAYOUT_WORDS * 5; // after `o` and x[4]

@@ -1,6 +1,7 @@
 // The colour maps outside of WebGL: legends, and kernels that are painted by the processor.
 
-import { MAP_TEXELS, mapLayer, mapTexels, toLinear } from "../pictures/colormaps.ts";
+import { mapLayer, mapTexels, toLinear } from "../pictures/colormaps.ts";
+import { MAP_TEXELS } from "../pictures/colortables.ts";
 import type { ColorMapName, Theme } from "../plan/runtime.ts";
 
 type Rgb = readonly [number, number, number];

@@ -1,6 +1,7 @@
 // Draws values into 2-D canvases: one pass a picture onto an atlas, and all pictures of an atlas from there at once.
 
-import { MAP_TEXELS, mapTexels } from "../pictures/colormaps.ts";
+import { mapTexels } from "../pictures/colormaps.ts";
+import { MAP_TEXELS } from "../pictures/colortables.ts";
 import type { Atlas } from "../pictures/mosaic.ts";
 import type { Delivery } from "../plan/runtime.ts";
 import { type PlanHeader, TEXEL_BYTES, UNIFORM_BYTES } from "../plan/schema.ts";

@@ -1,6 +1,6 @@
 // Inputs and weights as last written, kept on the CPU so that a lost context costs nothing.
 
-import { elements } from "../plan/checks.ts";
+import { elements } from "../plan/constraints.ts";
 import { listed, noPictures } from "../plan/error_text.ts";
 import { needed } from "../plan/required_inputs.ts";
 import { type Patch, PlanError } from "../plan/runtime.ts";

@@ -8,8 +8,11 @@ from functools import cache
 from importlib.resources import files
 
 from nbglcnn.lowering.slots import Part, Slot, placed
+from nbglcnn.lowering.weights import COLUMN_GROUPS
 from nbglcnn.plan.layout import Layout
 
+# For shaders that read or write weight textures.
+WEIGHT_COLUMNS = f"const int COLUMN_GROUPS = {COLUMN_GROUPS};"
 DIVIDED = 2**20  # prelude.glsl's over() is exact up to here
 # What all loops of a fragment may go round together: Mesa's llvmpipe ends them after 65,535
 # rounds, without a word (LP_MAX_TGSI_LOOP_ITERATIONS), and systems reset a graphics card that takes

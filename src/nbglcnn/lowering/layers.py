@@ -16,7 +16,7 @@ from nbglcnn.lowering.composites import SingleOperator, as_single_operator, desc
 from nbglcnn.lowering.fields import ReceptiveFields
 from nbglcnn.lowering.moves import Moved, Reading, moved_from, moves_only, reading_of
 from nbglcnn.ops import RECORDS
-from nbglcnn.ops.window import Window
+from nbglcnn.ops.window import SlidingWindow
 from nbglcnn.plan import schema as p
 from nbglcnn.plan.picture_layout import picture_layout
 
@@ -308,6 +308,6 @@ class _Operands:
             return Moved(name)  # nobody has checked what runs while the model is read
 
 
-def _window(window: Window, single: SingleOperator) -> p.Window:
+def _window(window: SlidingWindow, single: SingleOperator) -> p.Window:
     begins, ends = single.begins or window.begins, single.ends or window.ends
     return p.Window(window.kernel, window.strides, window.dilations, begins, ends)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from dataclasses import replace
 from typing import get_args
 
 import msgspec
@@ -15,7 +16,7 @@ from nbglcnn.lowering.examples import Examples
 from nbglcnn.lowering.fields import ReceptiveFields
 from nbglcnn.lowering.forms import Forms
 from nbglcnn.lowering.fusion import fuse, has_spread
-from nbglcnn.lowering.glsl import Kernel, shader
+from nbglcnn.lowering.glsl import WEIGHT_COLUMNS, Kernel, shader
 from nbglcnn.lowering.layers import layer_rows, layer_table, planes, reshaped, usual_fit
 from nbglcnn.lowering.limits import Limits
 from nbglcnn.lowering.positions import edited_alike
@@ -36,7 +37,7 @@ from nbglcnn.plan.layout import NCHW, Layout, nchw_of
 from nbglcnn.plan.picture_layout import picture_layout
 
 FLATTEN_KERNEL = Kernel(
-    "flatten_kernel", shader("flatten_kernel.glsl"), pixel=False,
+    "flatten_kernel", f"{WEIGHT_COLUMNS}\n{shader('flatten_kernel.glsl')}", pixel=False,
     slots="int width, order, outputs, inputs, taps, rows, groups",
 )  # fmt: skip
 
@@ -374,14 +375,8 @@ def _comparison(graph: Graph, kept: Collection[str]) -> p.Comparison:
     """What of a comparison can be read."""
     if (found := graph.comparison) is None or found.table not in kept:
         return p.Comparison()
-    pairs = (p.Pair(o.name, o.a, o.b, o.difference, o.row) for o in found.pairs)
-    return p.Comparison(
-        found.titles,
-        tuple(pair for pair in pairs if {pair.a, pair.b, pair.difference} <= set(kept)),
-        found.only_a,
-        found.only_b,
-        found.table,
-    )
+    pairs = tuple(one for one in found.pairs if {one.a, one.b, one.difference} <= set(kept))
+    return replace(found, pairs=pairs)
 
 
 def fits(plan: p.Plan, graph: Graph, changed: Set[str] | None = None) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from nbglcnn.errors import UnsupportedModel
 from nbglcnn.graph import Node
 from nbglcnn.lowering.builder import Builder, Tensor
-from nbglcnn.lowering.glsl import ROUNDS, Kernel, rounds, shader, too_long
+from nbglcnn.lowering.glsl import ROUNDS, WEIGHT_COLUMNS, Kernel, rounds, shader, too_long
 from nbglcnn.lowering.weights import COLUMN_GROUPS, kernel_cut
 from nbglcnn.ops.conv_gradient import conv_gradient, transposed_gradient
 from nbglcnn.ops.operator import (
@@ -26,14 +26,19 @@ from nbglcnn.ops.operator import (
 from nbglcnn.ops.pointwise import IDENTITY, activation_of
 from nbglcnn.ops.reach import windowed
 from nbglcnn.ops.strided import gather, whole
-from nbglcnn.ops.window import SLOTS, Window, left_out, sliding, transposed, window_problem
+from nbglcnn.ops.window import SLOTS, SlidingWindow, left_out, sliding, transposed, window_problem
 from nbglcnn.plan.layout import NCHW, Block, Layout, nchw_of
 from nbglcnn.plan.schema import Recipe
 
 
 def _kernel_of(name: str, slots: str, *files: str) -> Kernel:
     texts = [shader(f"{file}.glsl") for file in ("epilogue", *files)]
-    return Kernel(name, "\n".join(texts), pixel=False, slots=f"{SLOTS}; int inputs, outputs{slots}")
+    return Kernel(
+        name,
+        "\n".join([WEIGHT_COLUMNS, *texts]),
+        pixel=False,
+        slots=f"{SLOTS}; int inputs, outputs{slots}",
+    )
 
 
 DENSE = _kernel_of("conv", ", taps, lines, begin, end", "depth", "conv")
@@ -42,10 +47,10 @@ GROUPED = _kernel_of("grouped", "", "depth", "grouped", "sums")
 MOST_ELEMENTS = ROUNDS // 4  # of a kernel, where further passes cannot add up the rest
 BEFORE = {"Relu": 1, "LeakyRelu": 2}  # conv_patch.glsl's: cheap, and outside the map 0 stays 0
 PACK = Kernel(
-    "kernel", shader("kernel.glsl"),
+    "kernel", f"{WEIGHT_COLUMNS}\n{shader('kernel.glsl')}",
     slots="int inputs, outputs, groups, taps; ivec3 steps; int lines; float factor",
 )  # fmt: skip
-PACK_AS_IT_IS = replace(PACK, text=shader("kernel_as_it_is.glsl"))
+PACK_AS_IT_IS = replace(PACK, text=f"{WEIGHT_COLUMNS}\n{shader('kernel_as_it_is.glsl')}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +59,7 @@ class Convolution:
 
     node: Node
     x: NCHW
-    window: Window
+    window: SlidingWindow
     groups: int
     channels: int  # of the output
     kernel_shape: NCHW  # of the weight as the packer should see it
@@ -354,11 +359,11 @@ def _kernel(facts: Facts, node: Node) -> Shape:
     return integers(node, "kernel_shape", facts.shape(node.inputs[1])[2:])
 
 
-def _conv_window(facts: Facts, node: Node) -> Window:
+def _conv_window(facts: Facts, node: Node) -> SlidingWindow:
     return sliding(facts, node, facts.shape(node.inputs[1])[2:])
 
 
-def _transposed_window(facts: Facts, node: Node) -> Window:
+def _transposed_window(facts: Facts, node: Node) -> SlidingWindow:
     return transposed(facts, node, facts.shape(node.inputs[1])[2:])
 
 

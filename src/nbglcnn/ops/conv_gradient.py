@@ -15,7 +15,7 @@ from nbglcnn.ops.movement_gradient import cut
 from nbglcnn.ops.operator import Facts, Operator, Shape, anything, has_input, integer, integers
 from nbglcnn.ops.reach import everything
 from nbglcnn.ops.rules import Rules
-from nbglcnn.ops.window import Window, sliding, three, transposed
+from nbglcnn.ops.window import SlidingWindow, sliding, three, transposed
 from nbglcnn.plan.layout import Layout, nchw_of
 
 SLOTS = (
@@ -39,7 +39,7 @@ SMALL = 36  # places of a map that are looked for one by one
 PLACES = 32  # that a fragment is worth
 
 
-def _turns(window: Window) -> bool:
+def _turns(window: SlidingWindow) -> bool:
     """Whether a convolution with the turned kernel is quicker than the transposed one.
 
     conv_patch.glsl unrolls the latter for three taps at most.
@@ -50,7 +50,7 @@ def _turns(window: Window) -> bool:
     return plain and inside and len(window.kernel) == 2 and 3 < max(window.kernel) <= 7
 
 
-def _turned(rules: Rules, w: str, dy: str, window: Window) -> str:
+def _turned(rules: Rules, w: str, dy: str, window: SlidingWindow) -> str:
     """The input's gradient: a convolution with the kernel turned around, of the other channels."""
     axes = (2, 3)
     least = np.iinfo(np.int64).min
@@ -102,7 +102,7 @@ def transposed_gradient(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence
     return [dx, _weights(rules, w, dy[0], x, window, group), *_bias(rules, node, dy[0])]
 
 
-def _weights(rules: Rules, w: str, x: str, dy: str, window: Window, group: int) -> str:
+def _weights(rules: Rules, w: str, x: str, dy: str, window: SlidingWindow, group: int) -> str:
     if not rules.wants(w):
         return ""
     if group == 1 and len(window.kernel) == 2 and window.kernel[1] > 2:
@@ -121,7 +121,7 @@ def _weights(rules: Rules, w: str, x: str, dy: str, window: Window, group: int) 
 # of one column is left.
 
 
-def _of_one_input(rules: Rules, x: str, dy: str, window: Window) -> str:
+def _of_one_input(rules: Rules, x: str, dy: str, window: SlidingWindow) -> str:
     (rows, columns), n = window.kernel, rules.shape(x)[3]
     (_, step), (_, apart), (_, begin) = window.strides, window.dilations, window.begins
     end = (window.output[1] - 1) * step + (columns - 1) * apart + 1 - n - begin
@@ -133,7 +133,7 @@ def _of_one_input(rules: Rules, x: str, dy: str, window: Window) -> str:
     return rules.transpose(found, (0, 3, 2, 1))  # (outputs, columns, rows, 1)
 
 
-def _of_one_output(rules: Rules, x: str, dy: str, window: Window) -> str:
+def _of_one_output(rules: Rules, x: str, dy: str, window: SlidingWindow) -> str:
     rows, columns = window.kernel
     begin, end = _ahead(window)
     ones = rules.array(np.eye(columns, dtype=np.float32)[::-1].reshape(columns, 1, 1, columns))
@@ -142,13 +142,13 @@ def _of_one_output(rules: Rules, x: str, dy: str, window: Window) -> str:
     return rules.transpose(found, (3, 1, 2, 0))  # (columns, inputs, rows, 1)
 
 
-def _ahead(window: Window) -> tuple[int, int]:
+def _ahead(window: SlidingWindow) -> tuple[int, int]:
     """How much further than dy the columns of x reach, that one of the taps sees there."""
     reach = (window.kernel[1] - 1) * window.dilations[1]
     return reach - window.begins[1], reach - window.ends[1]
 
 
-def _of_rows(rules: Rules, x: str, dy: str, window: Window, rows: int) -> str:
+def _of_rows(rules: Rules, x: str, dy: str, window: SlidingWindow, rows: int) -> str:
     return rules.node(
         "ConvWeightGradient", x, dy, kernel_shape=(rows, 1), strides=(window.strides[0], 1),
         dilations=(window.dilations[0], 1), pads=(window.begins[0], 0), group=1,

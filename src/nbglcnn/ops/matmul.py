@@ -30,7 +30,7 @@ from nbglcnn.ops.operator import (
 from nbglcnn.ops.pointwise import IDENTITY, SAME, activation_of
 from nbglcnn.ops.reach import Linked, local, same
 from nbglcnn.ops.strided import gather
-from nbglcnn.ops.window import Window
+from nbglcnn.ops.window import SlidingWindow
 from nbglcnn.plan.layout import NCHW
 from nbglcnn.plan.schema import Along
 
@@ -38,7 +38,7 @@ MATMUL = Kernel(
     "matmul", shader("matmul.glsl"), pixel=False, slots="int inner; ivec4 lengths, left, right"
 )
 MOST_INNER = 4 * ROUNDS  # between two computed matrices
-POINT = Window((1, 1), (1, 1), (1, 1), (0, 0), (0, 0), (1, 1))
+POINT = SlidingWindow((1, 1), (1, 1), (1, 1), (0, 0), (0, 0), (1, 1))
 PLAIN = {"TRANSPOSED": 0, "BIAS": 0, "RESIDUAL": 0, "DEPTH": 0, "DEPTHWISE": 0}
 SCALED_ADD = Part("vec4 combine(vec4 a, vec4 c) { return a + u_scale * c; }", "float scale")
 
@@ -58,7 +58,7 @@ def _constant_product(
     if n == rows <= 2 and h * w <= MOST_ROWS and layers <= b.target.max_array_layers:
         nchw = (n, c, h, w)
     kernel = nchw[2:]
-    window = Window(kernel, (1, 1), (1, 1), (0, 0), (0, 0), (1, 1))
+    window = SlidingWindow(kernel, (1, 1), (1, 1), (0, 0), (0, 0), (1, 1))
     packing = {"transpose": transpose, "factor": number(node, "alpha", 1.0)}
     shape = (outputs, nchw[1], *kernel)
     conv = Convolution(node, nchw, window, 1, outputs, shape, packing=packing)

@@ -15,7 +15,7 @@ from nbglcnn.plan.schema import Bounds, Explains, Move, Role
 
 if TYPE_CHECKING:
     from nbglcnn.ops.rules import Rules
-    from nbglcnn.ops.window import Window
+    from nbglcnn.ops.window import SlidingWindow
 
 Shape = tuple[int, ...]
 
@@ -102,7 +102,7 @@ class Operator:
     function: Part = NO_PART
     numbers: Callable[[Facts, Node], Mapping[str, float]] | None = None
     empty: bool = False
-    window: Callable[[Facts, Node], Window] | None = None
+    window: Callable[[Facts, Node], SlidingWindow] | None = None
     move: Callable[[Facts, Node, int], Move | None] | None = None
     reads: Callable[[Facts, Node], tuple[Shape, Move] | None] | None = None
     _: KW_ONLY

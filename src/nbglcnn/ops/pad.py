@@ -27,7 +27,7 @@ from nbglcnn.ops.operator import (
 from nbglcnn.ops.pad_gradient import padded
 from nbglcnn.ops.reach import Linked, first, listed, shifted, taken
 from nbglcnn.ops.strided import View, by_element, moved, whole
-from nbglcnn.ops.window import Window
+from nbglcnn.ops.window import SlidingWindow
 from nbglcnn.plan.layout import nchw_of
 from nbglcnn.plan.schema import Along, Explains, Move
 
@@ -219,12 +219,12 @@ def _along(axis: int, padding: Padding, mode: str) -> Along | None:
     return listed(axis, padding.result, padding.length, places)
 
 
-def _window(facts: Facts, node: Node) -> Window:
+def _window(facts: Facts, node: Node) -> SlidingWindow:
     """A margin as a window has it, with no kernel; none where it isn't explained."""
     known = _explains(facts, node) == "padding"
     spatial = _paddings(facts, node)[2:] if known else []
     begins, ends = tuple(p.before for p in spatial), tuple(p.after for p in spatial)
-    return Window((), (), (), begins, ends, tuple(p.result for p in spatial))
+    return SlidingWindow((), (), (), begins, ends, tuple(p.result for p in spatial))
 
 
 def _explains(facts: Facts, node: Node) -> Explains:

@@ -25,7 +25,7 @@ from nbglcnn.ops.operator import (
 from nbglcnn.ops.pool_indices import draw_indices
 from nbglcnn.ops.reach import mixing, windowed
 from nbglcnn.ops.reduce import KINDS, Kind, reduce_frame
-from nbglcnn.ops.window import SLOTS, Window, left_out, sliding, window_problem
+from nbglcnn.ops.window import SLOTS, SlidingWindow, left_out, sliding, window_problem
 from nbglcnn.plan.layout import EXACT, nchw_of
 from nbglcnn.plan.schema import Explains
 
@@ -35,7 +35,7 @@ LARGEST, MEAN, NORM = range(3)  # pool.glsl's KIND
 KIND_OF = {"MaxPool": LARGEST, "AveragePool": MEAN, "LpPool": NORM}
 
 
-def _window(facts: Facts, node: Node) -> Window:
+def _window(facts: Facts, node: Node) -> SlidingWindow:
     return sliding(facts, node, integers(node, "kernel_shape", ()))
 
 
@@ -69,7 +69,7 @@ def _problem(facts: Facts, node: Node) -> str | None:
     return None
 
 
-def _whole(window: Window, spatial: Shape) -> bool:
+def _whole(window: SlidingWindow, spatial: Shape) -> bool:
     """Whether the only window is the whole map."""
     one = math.prod(window.output) == 1 and not any(window.begins + window.ends)
     return window.kernel == spatial and one
@@ -94,7 +94,7 @@ def _reduce(b: Builder, node: Node, x: Tensor) -> None:
     reduce_frame(b, x, (2, 3), kind, numbers=numbers, value=node.outputs[0])
 
 
-def _draw_windows(b: Builder, node: Node, x: Tensor, window: Window) -> None:
+def _draw_windows(b: Builder, node: Node, x: Tensor, window: SlidingWindow) -> None:
     nchw, plane = nchw_of(b.shape(node.outputs[0])), window.plane()
     layout = b.layout(nchw, b.block(nchw, slices=window.deep))
     output = b.output(node.outputs[0], layout)
@@ -110,7 +110,7 @@ def _draw_windows(b: Builder, node: Node, x: Tensor, window: Window) -> None:
     )  # fmt: skip
 
 
-def _draw_indices(b: Builder, node: Node, x: Tensor, window: Window) -> None:
+def _draw_indices(b: Builder, node: Node, x: Tensor, window: SlidingWindow) -> None:
     spatial = b.shape(node.inputs[0])[2:]
     # What a step along each axis adds: the last one follows closest, or by columns the first.
     places = range(len(spatial))

@@ -16,7 +16,7 @@ from nbglcnn.ops.operator import Facts, Gradient, Operator, Shape, anything, int
 from nbglcnn.ops.pool_indices import indices_in_map
 from nbglcnn.ops.reach import everything
 from nbglcnn.ops.rules import INT64, Rules
-from nbglcnn.ops.window import Window, sliding, three
+from nbglcnn.ops.window import SlidingWindow, sliding, three
 from nbglcnn.plan.layout import EXACT, nchw_of
 
 KERNEL = Kernel(
@@ -28,7 +28,7 @@ KERNEL = Kernel(
 BLOCKS = Kernel("max_pool_gradient_blocks", shader("max_pool_gradient_blocks.glsl"), pixel=False)
 
 
-def _window(facts: Facts, node: Node) -> Window:
+def _window(facts: Facts, node: Node) -> SlidingWindow:
     return sliding(facts, node, integers(node, "kernel_shape", ()))
 
 
@@ -48,7 +48,7 @@ def largest_of_all(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]
     return [rules.slope(_OWN, dy[0], place, own)]
 
 
-def _to_largest(rules: Rules, node: Node, dy: str, window: Window) -> str:
+def _to_largest(rules: Rules, node: Node, dy: str, window: SlidingWindow) -> str:
     return rules.node(
         "MaxPoolGradient", node.inputs[0], node.outputs[0], dy, kernel_shape=window.kernel,
         strides=window.strides, dilations=window.dilations, pads=window.begins,
@@ -67,7 +67,7 @@ def mean(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
     return [spread(rules, share, window, spatial)]
 
 
-def spread(rules: Rules, share: str, window: Window, spatial: Shape) -> str:
+def spread(rules: Rules, share: str, window: SlidingWindow, spatial: Shape) -> str:
     """What each window gives to all of its elements, summed: (n, c, *spatial)."""
     channels = rules.shape(share)[1]
     ones = rules.filled((channels, 1, *window.kernel), 1)
@@ -85,7 +85,7 @@ def spread(rules: Rules, share: str, window: Window, spatial: Shape) -> str:
     )  # fmt: skip
 
 
-def _taps(window: Window, axis: int, length: int, padded: bool) -> Array:
+def _taps(window: SlidingWindow, axis: int, length: int, padded: bool) -> Array:
     """How many elements each mean along an axis counts."""
     begin, end = window.begins[axis], window.ends[axis]
     taps = np.arange(window.kernel[axis]) * window.dilations[axis]
@@ -203,7 +203,7 @@ def _lower(b: Builder, node: Node) -> None:
         index = indices_of(b, x, spatial, places)
     else:
         pooled, sides = b.shape(node.inputs[1]), len(shape) - 2
-        window = Window(
+        window = SlidingWindow(
             kernel[-sides:], strides[-sides:], dilations[-sides:], begins[-sides:],
             begins[-sides:], pooled[2:],
         )  # fmt: skip

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from nbglcnn.lowering.builder import Builder, Tensor
 from nbglcnn.lowering.glsl import Kernel, rounds, shader, too_long
 from nbglcnn.ops.operator import Shape
-from nbglcnn.ops.window import SLOTS, Window
+from nbglcnn.ops.window import SLOTS, SlidingWindow
 from nbglcnn.plan.layout import NCHW
 
 KERNEL = Kernel(
@@ -20,7 +20,7 @@ KERNEL = Kernel(
 def draw_indices(
     b: Builder,
     x: Tensor,
-    window: Window,
+    window: SlidingWindow,
     spatial: Shape,
     output: Tensor,
     steps: Sequence[int],
@@ -39,7 +39,9 @@ def draw_indices(
     )  # fmt: skip
 
 
-def indices_in_map(b: Builder, x: Tensor, window: Window, spatial: Shape, nchw: NCHW) -> Tensor:
+def indices_in_map(
+    b: Builder, x: Tensor, window: SlidingWindow, spatial: Shape, nchw: NCHW
+) -> Tensor:
     """A tensor of this nchw with the place of each window's largest element, counted in its map."""
     layout = b.layout(nchw)
     if too_long(math.prod(layout.block) * rounds(*window.kernel)):

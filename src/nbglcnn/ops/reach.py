@@ -11,7 +11,7 @@ from nbglcnn.plan.schema import Along
 
 if TYPE_CHECKING:
     from nbglcnn.ops.operator import Facts
-    from nbglcnn.ops.window import Window
+    from nbglcnn.ops.window import SlidingWindow
 
 Shape = tuple[int, ...]
 # A share of less is what rounding left of none: coordinates are rarely exact in binary.
@@ -99,7 +99,7 @@ def mixing(axes: Callable[[Facts, Node], Sequence[int]]) -> Reach:
     return first(rule)
 
 
-def windowed(window: Callable[[Facts, Node], Window], *, transposed: bool = False) -> Reach:
+def windowed(window: Callable[[Facts, Node], SlidingWindow], *, transposed: bool = False) -> Reach:
     """A window that slides along the axes from 2 on, over each channel or over all of them."""
 
     def rule(facts: Facts, node: Node, position: int) -> Linked:

@@ -19,7 +19,7 @@ def three(values: Shape, filling: int) -> Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class SlidingWindow:
     """One entry per spatial axis; `begins` and `ends` are padding, `output` counts positions."""
 
     kernel: Shape
@@ -29,13 +29,13 @@ class Window:
     ends: Shape
     output: Shape
 
-    def plane(self) -> Window:
+    def plane(self) -> SlidingWindow:
         """The same window over (height, width): 1-D ones get a height of 1, depth is left out."""
 
         def two(values: Shape, filling: int) -> Shape:
             return (filling, *values)[-2:]
 
-        return Window(
+        return SlidingWindow(
             two(self.kernel, 1),
             two(self.strides, 1),
             two(self.dilations, 1),
@@ -73,7 +73,7 @@ def _halves(totals: Sequence[int], mode: str) -> tuple[Shape, Shape]:
     return (less, more) if mode == "SAME_UPPER" else (more, less)
 
 
-def sliding(facts: Facts, node: Node, kernel: Shape) -> Window:
+def sliding(facts: Facts, node: Node, kernel: Shape) -> SlidingWindow:
     """The window of a convolution or pool; auto_pad, ceil_mode as in ONNX and PyTorch."""
     spatial = facts.shape(node.inputs[0])[2:]
     rank = len(spatial)
@@ -90,7 +90,7 @@ def sliding(facts: Facts, node: Node, kernel: Shape) -> Window:
             for o, s, k, n in zip(output, strides, spans, spatial, strict=True)
         ]
         begins, ends = _halves(totals, mode)
-        return Window(kernel, strides, dilations, begins, ends, output)
+        return SlidingWindow(kernel, strides, dilations, begins, ends, output)
     if mode == "VALID":
         begins = ends = (0,) * rank
     ceil = integer(node, "ceil_mode", 0)
@@ -103,10 +103,10 @@ def sliding(facts: Facts, node: Node, kernel: Shape) -> Window:
         if ceil and (count - 1) * s >= n + b:
             count -= 1
         counts.append(count)
-    return Window(kernel, strides, dilations, begins, ends, tuple(counts))
+    return SlidingWindow(kernel, strides, dilations, begins, ends, tuple(counts))
 
 
-def transposed(facts: Facts, node: Node, kernel: Shape) -> Window:
+def transposed(facts: Facts, node: Node, kernel: Shape) -> SlidingWindow:
     """The window of a transposed convolution; `output` is the size of its result."""
     spatial = facts.shape(node.inputs[0])[2:]
     rank = len(spatial)
@@ -123,10 +123,10 @@ def transposed(facts: Facts, node: Node, kernel: Shape) -> Window:
     if output:
         totals = [f - o for f, o in zip(full, output, strict=True)]
         begins, ends = _halves(totals, mode)
-        return Window(kernel, strides, dilations, begins, ends, output)
+        return SlidingWindow(kernel, strides, dilations, begins, ends, output)
     begins, ends = (pads[:rank], pads[rank:]) if mode != "VALID" else ((0,) * rank, (0,) * rank)
     sizes = tuple(f - b - e for f, b, e in zip(full, begins, ends, strict=True))
-    return Window(kernel, strides, dilations, begins, ends, sizes)
+    return SlidingWindow(kernel, strides, dilations, begins, ends, sizes)
 
 
 def window_problem(facts: Facts, node: Node, kernel: Shape) -> str | None:

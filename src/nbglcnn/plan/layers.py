@@ -8,6 +8,8 @@ from typing import Any, Literal
 import msgspec
 
 from nbglcnn.errors import NONE_SHARED, unknown
+from nbglcnn.graph import Comparison as Comparison
+from nbglcnn.graph import Pair as Pair
 from nbglcnn.tables import table
 
 Role = Literal["head", "follows", "leads", "alias", "merges", "resamples"]
@@ -210,34 +212,6 @@ class Layer(msgspec.Struct, frozen=True):
     python: str = ""
     made: tuple[int, ...] = ()
     moves: tuple[Move, ...] = ()
-
-
-class Pair(msgspec.Struct, frozen=True):
-    """A layer of A, the layer of B that it is compared with, and the difference B − A: keys.
-
-    `name` is the layer's own in A; `row` is where the Comparison's table has its numbers.
-    """
-
-    name: str
-    a: str
-    b: str
-    difference: str
-    row: int
-
-
-class Comparison(msgspec.Struct, frozen=True):
-    """What a Plan of two networks, A and B, compares; without pairs, no such Plan.
-
-    `titles` say what A and B are, `only_a` and `only_b` are layers without a partner. `table` is
-    the key of a value (examples, 3 · rows): of each row the mean of |B − A|, its maximum, and the
-    mean of |A|.
-    """
-
-    titles: tuple[str, str] = ("", "")
-    pairs: tuple[Pair, ...] = ()
-    only_a: tuple[str, ...] = ()
-    only_b: tuple[str, ...] = ()
-    table: str = ""
 
 
 def layer_count(names: Sequence[str], *, two: bool) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-PictureLayout = Literal["NCHW", "NHWC"]
+from nbglcnn.plan.constraints import PictureLayout as PictureLayout
+from nbglcnn.plan.constraints import layout_of
 
-PICTURE_CHANNELS = (1, 3, 4)  # grey, RGB, RGBA
 # What is said of them where an input takes none.
 PICTURED = "float32 of (n, 1, 3 or 4, height, width), or uint8, channels first or last"
 
@@ -21,12 +21,7 @@ def picture_layout(shape: Sequence[int | None] | None, dtype: Any) -> PictureLay
     float32 inputs have numbers from 0 to 1 and their channels first; those of uint8 have numbers
     from 0 to 255, and their channels first or last. A side that is not known is None.
     """
-    if shape is None or len(shape) != 4 or 0 in shape:
-        return None
-    name = np.dtype(dtype).name
-    if shape[1] in PICTURE_CHANNELS and name in ("float32", "uint8"):
-        return "NCHW"
-    return "NHWC" if shape[3] in PICTURE_CHANNELS and name == "uint8" else None
+    return None if shape is None else layout_of(shape, np.dtype(dtype).name)
 
 
 def sides_of(shape: Sequence[Any], layout: PictureLayout) -> tuple[Any, Any, Any]:

@@ -2,7 +2,7 @@
 
 Here the format is written, and in `layers.py` the layer table's records. TypeScript's types are
 generated from it (`js/src/plan/schema.ts`), and `to_bytes`/`from_bytes` hold the only container
-code in Python; `checks.py` has what a file is checked for.
+code in Python; `constraints.py` has the table of a header's constraints.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ import numpy as np
 import numpy.typing as npt
 
 from nbglcnn.errors import ModelError
-from nbglcnn.plan.checks import ALIGN as ALIGN
 from nbglcnn.plan.checks import MAGIC as MAGIC
-from nbglcnn.plan.checks import UNIFORM_BYTES as UNIFORM_BYTES
 from nbglcnn.plan.checks import checksum, header_bytes, problem_of
+from nbglcnn.plan.constraints import ALIGN as ALIGN
+from nbglcnn.plan.constraints import UNIFORM_BYTES as UNIFORM_BYTES
 from nbglcnn.plan.layers import CLIPPED as CLIPPED
 from nbglcnn.plan.layers import IMAGE_RANGES as IMAGE_RANGES
 from nbglcnn.plan.layers import Along as Along
@@ -50,6 +50,9 @@ VERSION = 13  # of the format; a reader refuses any other
 Float32 = npt.NDArray[np.float32]
 Precision = Literal["float32", "float16"]
 Format = Literal["rgba32f", "rgba16f"]
+NOT_EDITABLE = -2  # `Value.after` of a value that cannot be edited
+# Between what is asked of a value, such as "before" its own edits, and its key, in a page.
+DERIVED = "\0derived\0"
 TEXEL_BYTES = {"rgba32f": 16, "rgba16f": 8}
 IN_FILE = {"rgba32f": "<f4", "rgba16f": "<f2"}  # numbers of a weight, as numpy calls them
 
@@ -483,7 +486,7 @@ def unpack_file(data: bytes) -> Plan:
             "Compile the model again"
         )
     if problem := problem_of(header):
-        raise ModelError(f"damaged Plan file: {problem}")
+        raise ModelError(f"damaged Plan: {problem}")
     body = memoryview(data)[_aligned(16 + len(raw)) :]
     blobs: dict[str, Float32] = {}
     for weight in header.weights:
@@ -499,5 +502,5 @@ def unpack_file(data: bytes) -> Plan:
         packed = np.frombuffer(body[at : at + length], stored).reshape(shape)
         blobs[weight.hash] = packed.astype(np.float32)
     if not 0 <= header.uniform_bytes <= len(body):
-        raise ModelError("damaged Plan file: uniforms are missing")
+        raise ModelError("damaged Plan file: its uniforms are cut off")
     return Plan(header, bytes(body[: header.uniform_bytes]), blobs)

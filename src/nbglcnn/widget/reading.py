@@ -15,7 +15,7 @@ import numpy as np
 from nbglcnn.errors import InputError, PageError, PageNotConnected, users_line
 from nbglcnn.features.feature import CLOSED
 from nbglcnn.graph import Array
-from nbglcnn.plan.schema import Value
+from nbglcnn.plan.schema import DERIVED, Value
 from nbglcnn.widget.connection import Connection
 from nbglcnn.widget.hosts import blocking
 from nbglcnn.widget.local import on
@@ -24,8 +24,7 @@ from nbglcnn.widget.network import Network
 HELLO_S = 2.0  # in which a page says hello if there is one; measured: 0.05 to 0.1 s
 HELLO_AGAIN_S = 0.5  # the same, once a Viewer of this kernel has waited in vain
 QUEUED_S = 0.05  # for messages that came while Python was busy
-# What js/src/plan/derived_values.ts puts before the key of an unbent value.
-BEFORE = "before\0derived\0"
+BEFORE = f"before{DERIVED}"  # the value before its own edits
 
 UNFIT = object()  # what is no tuple and no dict
 

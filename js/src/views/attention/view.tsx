@@ -3,7 +3,7 @@
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import { attended, type Pair, pairOf } from "../../explain/attended.ts";
+import { attended, pairOf, type TokenPair } from "../../explain/attended.ts";
 import type { Attention } from "../../explain/attention.ts";
 import type { Products } from "../../explain/products.ts";
 import type { Tensors } from "../../explain/tensor.ts";
@@ -33,7 +33,7 @@ export function AttentionPicture(props: Props) {
   const [held, hold] = useState({ index: -1, key: -1, feature: -1 });
   const first = pairOf(attention, layer, tensors, index, share.name);
   const more = held.index === index ? held : { key: -1, feature: -1 };
-  const pair: Pair = {
+  const pair: TokenPair = {
     ...first,
     key: more.key < 0 ? first.key : more.key,
     feature: more.feature < 0 ? first.feature : more.feature,

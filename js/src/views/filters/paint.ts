@@ -1,4 +1,6 @@
 // Kernels painted by the processor: as pixels in a map's colours, or as curves. Lengths are canvas pixels.
+import { MAGENTA } from "../../pictures/colortables.ts";
+
 type Colors = (place: number) => readonly [number, number, number];
 
 /** A kernel's weights, and where its picture begins. */
@@ -8,7 +10,6 @@ interface Kernel {
   readonly top: number;
 }
 
-const MAGENTA = [255, 0, 255] as const;
 const BLACK = [0, 0, 0] as const;
 const GREY = "rgb(128 128 128 / 0.5)";
 /** Canvas pixels a weight has at least where its kernel has an edge. */

@@ -11,11 +11,10 @@ import msgspec
 
 from nbglcnn.errors import InputError, unknown
 from nbglcnn.features.edits.transforms import GLSL, INJECT, KINDS, MOST_PARAMETERS, Parameter
-from nbglcnn.plan.schema import Plan, Value
+from nbglcnn.plan.schema import NOT_EDITABLE, Plan, Value
 
 NAME = re.compile(r"[A-Za-z_]\w{0,30}")
 MOST_EDITS = 1000
-NOT_HERE = -2  # `Value.after` of a value that cannot be edited
 
 
 class Edit(msgspec.Struct, frozen=True, kw_only=True):
@@ -189,7 +188,7 @@ def editable(plan: Plan, layer: str) -> Value:
             else unknown(layer, list(known), shared=plan.header.shared)
         )
     value = known[layer]
-    if value.after != NOT_HERE:
+    if value.after != NOT_EDITABLE:
         return value
     if value.dtype != "float32":
         raise InputError(f"{layer} holds {value.dtype} numbers; only float32 values can be edited")

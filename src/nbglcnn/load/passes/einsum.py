@@ -19,7 +19,7 @@ _TERM = re.compile(r"([A-Za-z]*)(\.\.\.)?([A-Za-z]*)")
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
+class EinsumTerm:
     """A value, and what its dimensions are called."""
 
     value: str
@@ -41,7 +41,7 @@ def einsum(node: Node, state: State) -> list[Node]:
     return steps.nodes
 
 
-def _read(node: Node, state: State) -> tuple[list[Operand], Labels, dict[str, int]]:
+def _read(node: Node, state: State) -> tuple[list[EinsumTerm], Labels, dict[str, int]]:
     """The operands, the output's dimensions, and the size of each."""
     text = re.sub(r"\s", "", str(node.attributes.get("equation", "")))
     given, arrow, wanted = text.partition("->")
@@ -50,7 +50,7 @@ def _read(node: Node, state: State) -> tuple[list[Operand], Labels, dict[str, in
         raise ModelError(
             f"{label(node)}: {text[:80]!r} is no equation for {len(node.inputs)} inputs"
         )
-    operands: list[Operand] = []
+    operands: list[EinsumTerm] = []
     sizes: dict[str, int] = {}
     for term, value in zip(terms, node.inputs, strict=True):
         shape = state.shape(value)
@@ -64,7 +64,7 @@ def _read(node: Node, state: State) -> tuple[list[Operand], Labels, dict[str, in
                 raise ModelError(f"{label(node)}: {name!r} is both {sizes[name]} and {size}")
             if sizes.get(name, 1) == 1:
                 sizes[name] = size
-        operands.append(Operand(value, labels))
+        operands.append(EinsumTerm(value, labels))
     hidden = sorted((n for n in sizes if n.isdigit()), key=int, reverse=True)
     if arrow:
         letters = _TERM.fullmatch(wanted)
@@ -84,19 +84,19 @@ def _labels(term: str, rank: int) -> Labels:
     return (*found[1], *map(str, reversed(hidden)), *found[3])
 
 
-def _without_repeats(operand: Operand, sizes: dict[str, int], steps: Steps) -> Operand:
+def _without_repeats(operand: EinsumTerm, sizes: dict[str, int], steps: Steps) -> EinsumTerm:
     """Without dimensions of 1 that other operands have more of."""
     shape = steps.state.shape(operand.value)
     kept = [k for k, name in enumerate(operand.labels) if shape[k] == sizes[name]]
     if len(kept) == len(shape):
         return operand
     value = steps.reshape(operand.value, [shape[k] for k in kept])
-    return Operand(value, tuple(operand.labels[k] for k in kept))
+    return EinsumTerm(value, tuple(operand.labels[k] for k in kept))
 
 
 def _product(
-    a: Operand, b: Operand, needed: set[str], sizes: dict[str, int], steps: Steps
-) -> Operand:
+    a: EinsumTerm, b: EinsumTerm, needed: set[str], sizes: dict[str, int], steps: Steps
+) -> EinsumTerm:
     """Two operands multiplied, and summed over what nobody needs any more."""
     a = _summed(a, needed | set(b.labels), steps)
     b = _summed(b, needed | set(a.labels), steps)
@@ -106,7 +106,7 @@ def _product(
     left = tuple(name for name in a.labels if name not in shared)
     right = tuple(name for name in b.labels if name not in shared)
 
-    def sized(operand: Operand, *order: Labels) -> str:
+    def sized(operand: EinsumTerm, *order: Labels) -> str:
         turned = _turned(operand, sum(order, ()), steps)
         return steps.reshape(turned, [prod(sizes[n] for n in group) for group in order])
 
@@ -114,19 +114,19 @@ def _product(
     value = steps("MatMul" if inner else "Mul", first, second)
     labels = (*both, *left, *right)
     shape = checked_shape(label(steps.node), [sizes[name] for name in labels])
-    return Operand(steps.reshape(value, shape), labels)
+    return EinsumTerm(steps.reshape(value, shape), labels)
 
 
-def _summed(operand: Operand, needed: Iterable[str], steps: Steps) -> Operand:
+def _summed(operand: EinsumTerm, needed: Iterable[str], steps: Steps) -> EinsumTerm:
     kept = set(needed)
     axes = [k for k, name in enumerate(operand.labels) if name not in kept]
     if not axes:
         return operand
     value = steps("ReduceSum", operand.value, steps.constant(axes), keepdims=0)
-    return Operand(value, tuple(name for name in operand.labels if name in kept))
+    return EinsumTerm(value, tuple(name for name in operand.labels if name in kept))
 
 
-def _turned(operand: Operand, order: Sequence[str], steps: Steps) -> str:
+def _turned(operand: EinsumTerm, order: Sequence[str], steps: Steps) -> str:
     permutation = tuple(operand.labels.index(name) for name in order)
     if permutation == tuple(range(len(permutation))):
         return operand.value

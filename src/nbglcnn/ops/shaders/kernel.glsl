@@ -2,11 +2,10 @@
 // holds tap k from input 4·ig + j of a group to four outputs. x0: the weights in any nchw.
 // u_inputs and u_outputs of one of u_groups; u_steps: from one input, output and group to the next among x0's elements;
 // u_lines: rows of one column part. u_factor multiplies. Layers are images.
-const int COLUMNS = 4096;  // 4 * COLUMN_GROUPS of lowering/weights.py
 
 vec4 pixel(ivec4 at) {
   int part = at.z / u_lines, row = at.z - part * u_lines;
-  int sheet_row = row / u_taps, og = at.x * (u_lines / u_taps) + sheet_row, i = part * COLUMNS + at.w;
+  int sheet_row = row / u_taps, og = at.x * (u_lines / u_taps) + sheet_row, i = part * COLUMN_GROUPS * 4 + at.w;
   if (i >= u_inputs) return vec4(0.0);
   int end = u_outputs * u_groups, first = row - sheet_row * u_taps + i * u_steps.x;
   vec4 v = vec4(0.0);

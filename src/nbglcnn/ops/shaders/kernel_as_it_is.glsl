@@ -1,7 +1,6 @@
 // What kernel.glsl makes, of weights whose nchw is (outputs, inputs, rows, columns) or, TRANSPOSED, (inputs, outputs,
 // rows, columns): their texels are found without counting elements, and those of TRANSPOSED hold four outputs already.
 // The numbers are the same.
-const int COLUMNS = 4096;  // 4 * COLUMN_GROUPS of lowering/weights.py
 
 #define OUTPUT(c, k) \
   if (o + k < end) { vec3 t = corner(l, o + k, i >> 2) + in_tile; v.c = lane(SAMPLE(x0, l, vec3(t.xy * xs, t.z)), i & 3); }
@@ -10,7 +9,7 @@ vec4 pixel(ivec4 at) {
   Layout l = u.x[0];
   int part = over(at.z, u_lines), row = at.z - part * u_lines;
   int sheet_row = over(row, u_taps), tap = row - sheet_row * u_taps;
-  int o = 4 * (at.x * over(u_lines, u_taps) + sheet_row), i = part * COLUMNS + at.w;
+  int o = 4 * (at.x * over(u_lines, u_taps) + sheet_row), i = part * COLUMN_GROUPS * 4 + at.w;
   int end = u_outputs * u_groups;
   if (i >= u_inputs || o >= end) return vec4(0.0);
   int y = over(tap, l.nchw.w), x = tap - y * l.nchw.w;

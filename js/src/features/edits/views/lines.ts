@@ -1,7 +1,6 @@
 // The lines of Python that make the same edits.
-import type { Edit } from "../../../plan/edits.ts";
+import { type Edit, GLSL, INJECT } from "../../../plan/edits.ts";
 import { freeName } from "../state.ts";
-import { GLSL, INJECT } from "./stack.ts";
 
 /** A text as Python writes it. */
 const quoted = (text: string): string => JSON.stringify(text);

@@ -1,7 +1,7 @@
 // Stacks of bends that are worth a look, by name: a layer's bends are replaced by them.
-import { type Edit, TRANSFORMS } from "../../../plan/edits.ts";
+import { type Edit, INJECT, TRANSFORMS } from "../../../plan/edits.ts";
 import { all, every, half } from "./sets.ts";
-import { asChannels, bend, INJECT } from "./stack.ts";
+import { asChannels, bend } from "./stack.ts";
 
 interface Row {
   readonly transform: string;

@@ -1,22 +1,13 @@
 // One edit of the stack: its place, whether it is on, its numbers, its channels.
 import { useState } from "preact/hooks";
-import { type Edit, TRANSFORMS } from "../../../plan/edits.ts";
+import { type Edit, GLSL, TRANSFORMS } from "../../../plan/edits.ts";
 import type { Value } from "../../../plan/schema.ts";
 import { useViews } from "../../../views/context.ts";
 import { change } from "../state.ts";
 import { type Grip, GripButton, RemoveButton } from "./grips.tsx";
 import { NumberControl } from "./number.tsx";
 import { pickingOf } from "./picks.ts";
-import {
-  calledOf,
-  countText,
-  GLSL,
-  isBend,
-  MIX,
-  parametersOf,
-  withNumber,
-  withPart,
-} from "./stack.ts";
+import { calledOf, countText, isBend, MIX, parametersOf, withNumber, withPart } from "./stack.ts";
 
 export function Row(props: { edit: Edit; value: Value; grip: Grip; place: string }) {
   const { edit, value, grip, place } = props;

@@ -1,13 +1,19 @@
 // What is done to the list of edits in the page: everything here gives another list.
-import { type Edit, type Parameter, TRANSFORMS, type Transform } from "../../../plan/edits.ts";
+import {
+  type Edit,
+  GLSL,
+  INJECT,
+  type Parameter,
+  TRANSFORMS,
+  type Transform,
+} from "../../../plan/edits.ts";
+import { NOT_EDITABLE } from "../../../plan/schema.ts";
 import { freeName } from "../state.ts";
 
 export { TRANSFORMS };
-export const GLSL = "glsl";
-export const INJECT = "inject";
+
 /** What an Alt-click adds is called so. */
 const MUTE = "mute";
-const NOT_HERE = -2; // `Value.after` of what cannot be bent
 
 /** How much of the transformed value there is in the result. */
 export const MIX: Parameter = {
@@ -134,7 +140,8 @@ const isMute = ({ name, transform, channels, mix }: Edit): boolean =>
   transform === "ablate" && mix === 1 && channels !== null && /^mute(-\d+)?$/.test(name);
 
 /** Whether a value can be edited. */
-export const isBendable = ({ after }: { readonly after: number }): boolean => after !== NOT_HERE;
+export const isBendable = ({ after }: { readonly after: number }): boolean =>
+  after !== NOT_EDITABLE;
 
 /** Why a value cannot be edited, as Python says it. */
 export function whyNot(value: {

@@ -1,6 +1,7 @@
 // What a network makes of the examples that are watched: pictures, classes, or numbers.
 
 import { clippedBeyond } from "../../../pictures/clipping.ts";
+import { MAGENTA } from "../../../pictures/colortables.ts";
 import type { Value } from "../../../plan/schema.ts";
 import type { ColorLimits, ImageChoice } from "../../../state/colors.ts";
 import { reducedHere, summary } from "../../../statistics/summary.ts";
@@ -82,10 +83,9 @@ export function isMarked(values: Float32Array, frame: Frame, ends: ColorLimits):
   return false;
 }
 
-const [BLACK, WHITE, MAGENTA] = [
+const [BLACK, WHITE] = [
   [0, 0, 0],
   [255, 255, 255],
-  [255, 0, 255],
 ] as const;
 
 /** The ink of a mark at a pixel, as webgl/shaders/image.glsl has it; null between the dots. */

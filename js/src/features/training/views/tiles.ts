@@ -1,5 +1,6 @@
 // Parameters as small pictures: a tile for each kernel of a convolution, for each row of a matrix, one for a list.
 import type { Network } from "../../../network/network.ts";
+import { MAGENTA } from "../../../pictures/colortables.ts";
 import type { PlanHeader } from "../../../plan/schema.ts";
 import { type Kernels, kernelStart, kernelsOf } from "../../../views/weights.ts";
 
@@ -141,7 +142,6 @@ export function mostOf(
 export const EDGE = 1;
 
 type Colors = (place: number) => readonly [number, number, number];
-const MAGENTA = [255, 0, 255] as const;
 const BLACK = [0, 0, 0] as const;
 
 /** Tiles in a map's colours, which are full at ±`most`; NaN is striped, an infinity magenta, as in the maps. */

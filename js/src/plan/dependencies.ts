@@ -1,0 +1,115 @@
+// Checks of a Plan that need a loop of their own, as plan/dependencies.py has them in the same words.
+
+import { joined, prod, quoted } from "./constraint_table.ts";
+import type { Move, PlanHeader } from "./schema.ts";
+import { writtenIn } from "./sections.ts";
+
+/** The message of the first check that fails; undefined where none does. */
+export function brokenDependency(plan: PlanHeader): string | undefined {
+  return order(plan) ?? views(plan) ?? reads(plan) ?? moves(plan);
+}
+
+/** A pass reads what it or a later pass writes: a second run would give other values. */
+function order(plan: PlanHeader): string | undefined {
+  const writers = writtenIn(plan);
+  for (const [number, { first, count }] of plan.sections.entries()) {
+    const written = new Set<number>();
+    for (let k = first; k < first + count; k++) {
+      const { inputs = [], output = -1 } = plan.passes[k] ?? {};
+      for (const texture of inputs) {
+        // Of its own section an earlier pass, or only one section, and that an earlier one.
+        const own = [...(writers.get(texture) ?? [])];
+        const before = own.length < 2 && Math.max(-1, ...own) < number;
+        if (!written.has(texture) && !before) {
+          return `pass ${k} reads texture ${texture} before it is written`;
+        }
+      }
+      written.add(output);
+    }
+  }
+  return undefined;
+}
+
+/** A value's source isn't there, is itself, or lies in another texture. */
+function views({ values }: PlanHeader): string | undefined {
+  for (const [number, { key, texture, source }] of values.entries()) {
+    const what = `value ${quoted(key)} is a view of`;
+    const seen = new Set([number]);
+    for (let at = source; at !== -1; at = values[at]?.source ?? -1) {
+      const found = values[at]?.texture;
+      if (found === undefined || seen.has(at)) return `${what} value ${at}`;
+      if (found !== texture) {
+        return `${what} another texture: value ${at} is texture ${found}, not ${texture}`;
+      }
+      seen.add(at);
+    }
+  }
+  return undefined;
+}
+
+/** A layer's reader isn't known before it reads, or has another number of places. */
+function reads({ layers, reaches }: PlanHeader): string | undefined {
+  for (const layer of layers) {
+    const name = `layer ${quoted(layer.name)}`;
+    const found = new Map([[0, prod(layer.places.map((axis) => layer.output_shape[axis] ?? 0))]]);
+    for (const [reader, source, index] of layer.reads) {
+      const reach = reaches[index];
+      if (source <= 0 || prod(reach?.reader ?? []) !== found.get(reader)) {
+        return `${name} reads ${source} for ${reader}, by reach ${index}`;
+      }
+      const own = prod(reach?.source ?? []);
+      const known = found.get(source) ?? own;
+      if (known !== own) {
+        return `${name} reads several sizes of ${source}: ${known} and ${own} places`;
+      }
+      found.set(source, own);
+    }
+  }
+  return undefined;
+}
+
+/** A layer's numbers are said to come from elements that are not there. */
+function moves({ values, parameters, layers }: PlanHeader): string | undefined {
+  const sizes = new Map([...values, ...parameters].map(({ key, shape }) => [key, prod(shape)]));
+  for (const { name, operands, moves, output_shape, made } of layers) {
+    const ways = [
+      // A value that the Plan doesn't keep cannot be shown, so its size doesn't matter.
+      ...operands.map((one) => ({ moves: one.moves, shape: one.shape, size: sizes.get(one.key) })),
+      { moves, shape: output_shape, size: prod(made.length > 0 ? made : output_shape) },
+    ];
+    for (const { moves, shape, size } of ways) {
+      const what = `layer ${quoted(name)} moves elements of ${joined(shape, "×")}`;
+      let count = prod(shape);
+      if (count === 0) continue; // nothing is moved
+      for (const move of moves) {
+        const [low, high] = reached(move, count);
+        if (low < 0 || high < 0) return `${what} that are not there`;
+        count = high + 1;
+      }
+      if (moves.length > 0 && size !== undefined && count > size) {
+        return `${what} from outside of a value: element ${count - 1} of ${size}`;
+      }
+    }
+  }
+  return undefined;
+}
+
+/** The first and the last element that a move of so many leads to; [-1, -1] where it is none. */
+function reached(move: Move, count: number): readonly [number, number] {
+  const { sizes, strides, axis, table, offset } = move;
+  const right =
+    strides.length === sizes.length &&
+    axis >= -1 &&
+    axis < sizes.length &&
+    sizes.every((size) => size >= 1) &&
+    prod(sizes) >= count &&
+    table.length === (sizes[axis] ?? 0);
+  if (!right) return [-1, -1];
+  let [low, high] = [offset, offset];
+  for (const [k, size] of sizes.entries()) {
+    const ends = k === axis ? table : [0, (size - 1) * (strides[k] ?? 0)];
+    low += ends.reduce((a, b) => Math.min(a, b));
+    high += ends.reduce((a, b) => Math.max(a, b));
+  }
+  return [low, high];
+}

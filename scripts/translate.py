@@ -1,0 +1,258 @@
+"""Translates Python functions of a single expression, as of plan/constraints.py, to TypeScript."""
+
+import ast
+import json
+from collections.abc import Sequence
+
+OPERATORS: dict[type[ast.AST], str] = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.Mod: "%",
+    ast.Pow: "**",
+    ast.Eq: "===",
+    ast.NotEq: "!==",
+    ast.Is: "===",
+    ast.IsNot: "!==",
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+    ast.And: "&&",
+    ast.Or: "||",
+}
+# What a builtin is called in TypeScript; `len`, `sum` and `range` are functions there too.
+BUILTINS = {"min": "Math.min", "max": "Math.max", "len": "len", "sum": "sum", "range": "range"}
+TYPES = {"int": "number", "str": "string", "bool": "boolean", "object": "unknown", "None": "null"}
+GENERIC = {
+    "Sequence": "readonly ({0})[]",
+    "Mapping": "ReadonlyMap<{0}, {1}>",
+    "AbstractSet": "ReadonlySet<{0}>",
+    "Records": "Records<{0}>",
+}
+
+
+class Translator:
+    """Translates a module's functions, records and constants; raises where it cannot."""
+
+    def __init__(
+        self,
+        source: str,
+        names: dict[str, str],
+        *,
+        leave_out: Sequence[str],
+        exported: Sequence[str],
+    ) -> None:
+        self.tree = ast.parse(source)
+        self.leave_out, self.exported = leave_out, exported
+        functions = [node.name for node in self.tree.body if isinstance(node, ast.FunctionDef)]
+        self.names = {name: camel(name) for name in [*functions, *leave_out]} | names
+
+    def module(self) -> str:
+        """All that is defined at the top level, but what is left out."""
+        return "\n".join(filter(None, map(self._definition, self.tree.body)))
+
+    def _definition(self, node: ast.stmt) -> str:
+        doc = ""
+        match node:
+            case (
+                ast.FunctionDef(name=name)
+                | ast.ClassDef(name=name)
+                | ast.Assign(targets=[ast.Name(id=name)])
+                | ast.AnnAssign(target=ast.Name(id=name))
+            ) if name in self.leave_out:
+                return ""
+            case ast.FunctionDef(
+                name=name,
+                body=[ast.Expr(value=ast.Constant(value=str(doc))), ast.Return(value=value)],
+            ) if value is not None:
+                arguments = ", ".join(
+                    f"{one.arg}: {self.type(one.annotation)}" for one in node.args.args
+                )
+                text = (
+                    f"function {camel(name)}({arguments}): {self.type(node.returns)} {{\n"
+                    f"  return {self.expression(value)};\n}}\n"
+                )
+            case ast.ClassDef(
+                name=name, body=[ast.Expr(value=ast.Constant(value=str(doc))), *fields]
+            ):
+                lines = [
+                    f"  readonly {ast.unparse(one.target)}: {self.type(one.annotation)};\n"
+                    for one in fields
+                    if isinstance(one, ast.AnnAssign)
+                ]
+                text = f"interface {name} {{\n{''.join(lines)}}}\n"
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                text = f"const {self.names.get(name, name)} = {self.expression(value)};\n"
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+                kind = self.type(node.annotation)
+                text = f"const {name}: {kind} = {self.expression(value)};\n"
+            case ast.Expr() | ast.Import() | ast.ImportFrom() | ast.If():
+                return ""  # the module's own docstring, and what it imports
+            case _:
+                raise NotImplementedError(f"more than an expression: {ast.unparse(node)}")
+        comment = f"/** {doc.splitlines()[0]} */\n" if doc else ""
+        return f"{comment}{'export ' if name in self.exported else ''}{text}"
+
+    def type(self, node: ast.expr | None) -> str:
+        """A type annotation."""
+        match node:
+            case ast.Name(id=name):
+                return TYPES.get(name) or self.names.get(name, name)
+            case ast.Constant(value=None):
+                return "null"
+            case ast.BinOp(left=left, op=ast.BitOr(), right=right):
+                return f"{self.type(left)} | {self.type(right)}"
+            case ast.Subscript(value=ast.Name(id=name), slice=inner) if name in GENERIC:
+                kinds = inner.elts if isinstance(inner, ast.Tuple) else [inner]
+                return GENERIC[name].format(*map(self.type, kinds))
+        raise NotImplementedError(f"type {ast.unparse(node) if node else None}")
+
+    def expression(self, node: ast.expr) -> str:
+        """An expression, in parentheses where it needs them anywhere."""
+        match node:
+            case ast.Constant(value=value):
+                return json.dumps(value, ensure_ascii=False)
+            case ast.Name(id=name):
+                return self.names.get(name, name)
+            case ast.Attribute(value=value, attr=name):
+                return f"{self.expression(value)}.{name}"
+            case ast.Subscript(value=value, slice=ast.Slice(lower=None, upper=ast.expr() as end)):
+                return f"{self.expression(value)}.slice(0, {self.expression(end)})"
+            case ast.Subscript(value=value, slice=index):
+                return f"at({self.expression(value)}, {self.expression(index)})"
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return f"-{self.expression(operand)}"
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                return f"!{self.expression(operand)}"
+            case ast.BinOp(left=left, op=ast.FloorDiv(), right=right):
+                return f"Math.floor({self.expression(left)} / {self.expression(right)})"
+            case ast.BinOp(left=left, op=operator, right=right):
+                return self._joined([left, right], self._operator(operator))
+            case ast.BoolOp(op=operator, values=values):
+                return self._joined(values, self._operator(operator))
+            case ast.Compare(left=left, ops=operators, comparators=others):
+                pairs = zip([left, *others], operators, others, strict=False)
+                return f"({' && '.join(self._compared(*pair) for pair in pairs)})"
+            case ast.IfExp(test=test, body=body, orelse=other):
+                parts = [self.expression(one) for one in (test, body, other)]
+                return f"({parts[0]} ? {parts[1]} : {parts[2]})"
+            case ast.JoinedStr(values=values):
+                return f"`{''.join(map(self._piece, values))}`"
+            case ast.Lambda(args=arguments, body=body):
+                names = self._used([one.arg for one in arguments.args], body)
+                return f"({', '.join(names)}) => {self.expression(body)}"
+            case ast.Call():
+                return self._call(node)
+            case ast.List(elts=items) | ast.Tuple(elts=items):
+                return f"[{', '.join(map(self.expression, items))}]"
+            case ast.Set(elts=items):
+                return f"new Set([{', '.join(map(self.expression, items))}])"
+            case ast.Starred(value=value):
+                return f"...{self.expression(value)}"
+            case ast.ListComp() | ast.GeneratorExp():
+                return self._comprehension(node.generators, "map", node.elt)
+            case ast.SetComp(elt=item, generators=generators):
+                return f"new Set({self._comprehension(generators, 'map', item)})"
+            case ast.DictComp(key=key, value=value, generators=generators):
+                pair = ast.Tuple([key, value])
+                return f"new Map({self._comprehension(generators, 'map', pair, ' as const')})"
+        raise NotImplementedError(ast.unparse(node))
+
+    def _used(self, names: list[str], body: ast.expr) -> list[str]:
+        """A function's parameters as far as the last one it uses, unused ones with a _."""
+        used = {one.id for one in ast.walk(body) if isinstance(one, ast.Name)}
+        while names and names[-1] not in used:
+            names.pop()
+        return [name if name in used else f"_{name}" for name in names]
+
+    def _operator(self, node: ast.AST) -> str:
+        if type(node) not in OPERATORS:
+            raise NotImplementedError(type(node).__name__)
+        return OPERATORS[type(node)]
+
+    def _joined(self, items: Sequence[ast.expr], operator: str) -> str:
+        return f"({f' {operator} '.join(map(self.expression, items))})"
+
+    def _compared(self, left: ast.expr, operator: ast.cmpop, right: ast.expr) -> str:
+        a, b = self.expression(left), self.expression(right)
+        if isinstance(operator, ast.In | ast.NotIn):
+            return f"{'' if isinstance(operator, ast.In) else '!'}has({b}, {a})"
+        return f"{a} {self._operator(operator)} {b}"
+
+    def _piece(self, node: ast.expr) -> str:
+        match node:
+            case ast.Constant(value=str(text)):
+                return text.replace("\\", "\\\\").replace("`", "\\`").replace("$", "\\$")
+            case ast.FormattedValue(value=value, conversion=-1, format_spec=None):
+                return f"${{{self.expression(value)}}}"
+        raise NotImplementedError(ast.unparse(node))
+
+    def _call(self, node: ast.Call) -> str:
+        match node:
+            case ast.Call(func=ast.Name(id="all"), args=[ast.GeneratorExp() as one]):
+                return self._comprehension(one.generators, "every", one.elt)
+            case ast.Call(func=ast.Name(id="enumerate"), args=[items]):
+                return f"[...{self.expression(items)}.entries()]"
+            case ast.Call(func=ast.Name(id="min" | "max" as name), args=[items]):
+                return f"Math.{name}(...{self.expression(items)})"
+            case ast.Call(func=ast.Name(id="set"), args=[items]):
+                return f"new Set({self.expression(items)})"
+            case ast.Call(func=ast.Attribute(value=value, attr="index"), args=[item]):
+                return f"{self.expression(value)}.indexOf({self.expression(item)})"
+            case ast.Call(func=ast.Attribute(value=value, attr="get"), args=[key, default]):
+                got = f"{self.expression(value)}.get({self.expression(key)})"
+                return f"({got} ?? {self.expression(default)})"
+            case ast.Call(func=ast.Name(id=name), args=[], keywords=[_, *_] as fields):
+                lines = ", ".join(f"{one.arg}: {self.expression(one.value)}" for one in fields)
+                return f"{{ {lines} }}"
+            case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]):
+                if name == "Constraint":
+                    records, *functions = map(self.expression, arguments)
+                    return "\n  constraint(" + ",\n    ".join([records, *functions]) + ")"
+                if name == "Records":
+                    of, called = map(self.expression, arguments)
+                    return f"{{\n  of: {of},\n  name: {called},\n}}"
+                found = BUILTINS.get(name) or self.names.get(name)
+                if found:
+                    return f"{found}({', '.join(map(self.expression, arguments))})"
+        raise NotImplementedError(ast.unparse(node))
+
+    def _comprehension(
+        self,
+        generators: Sequence[ast.comprehension],
+        method: str,
+        item: ast.expr,
+        ending: str = "",
+    ) -> str:
+        """`items.filter(…).map(…)`, or `every` in place of `map`; nested for nested loops."""
+        (first, *others) = generators
+        items = self.expression(first.iter)
+        for test in first.ifs:
+            items += f".filter(({self._target(first.target, test)}) => {self.expression(test)})"
+        target = self._target(first.target, item, *(one.iter for one in others))
+        if others:
+            inner = self._comprehension(others, method, item, ending)
+            return f"{items}.{'flatMap' if method == 'map' else method}(({target}) => {inner})"
+        return f"{items}.{method}(({target}) => {self.expression(item)}{ending})"
+
+    def _target(self, node: ast.expr, *used_in: ast.expr) -> str:
+        """What a loop takes apart, without the names that are not used."""
+        used = {one.id for each in used_in for one in ast.walk(each) if isinstance(one, ast.Name)}
+        match node:
+            case ast.Name(id=name):
+                return name
+            case ast.Tuple(elts=items):
+                names = [ast.unparse(one) for one in items]
+                while names[-1] not in used:
+                    names.pop()
+                return f"[{', '.join(name if name in used else '' for name in names)}]"
+        raise NotImplementedError(ast.unparse(node))
+
+
+def camel(name: str) -> str:
+    """A function's name as TypeScript writes it."""
+    if not name.islower():
+        return name
+    first, *others = name.split("_")
+    return first + "".join(word.capitalize() for word in others)

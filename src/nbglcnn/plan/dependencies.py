@@ -1,0 +1,108 @@
+"""Checks of a Plan that need a loop of their own: what must come before what, and from where.
+
+`js/src/plan/dependencies.ts` has the same checks in the same words; the constraints of
+`constraints.py` hold before these run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import TYPE_CHECKING
+
+from nbglcnn.plan.constraints import joined, quoted
+from nbglcnn.plan.sections import written_in
+
+if TYPE_CHECKING:
+    from nbglcnn.plan.schema import Header, Move
+
+
+def broken_dependency(header: Header) -> str | None:
+    """The message of the first check that fails; None where none does."""
+    checks: Sequence[Callable[[Header], str | None]] = (_order, _views, _reads, _moves)
+    return next(filter(None, (check(header) for check in checks)), None)
+
+
+def _order(header: Header) -> str | None:
+    """A pass reads what it or a later pass writes: a second run would give other values."""
+    writers = written_in(header)
+    for number, section in enumerate(header.sections):
+        written: set[int] = set()
+        for k in range(section.first, section.first + section.count):
+            step = header.passes[k]
+            for texture in step.inputs:
+                # Of its own section an earlier pass, or only one section, and that an earlier one.
+                own = writers.get(texture, ())
+                if own and texture not in written and (len(own) > 1 or max(own) >= number):
+                    return f"pass {k} reads texture {texture} before it is written"
+            written.add(step.output)
+    return None
+
+
+def _views(header: Header) -> str | None:
+    """A value's source isn't there, is itself, or lies in another texture."""
+    values = header.values
+    for number, value in enumerate(values):
+        seen, source = {number}, value.source
+        while source != -1:
+            if not 0 <= source < len(values) or source in seen:
+                return f"value {quoted(value.key)} is a view of value {source}"
+            if values[source].texture != value.texture:
+                return (
+                    f"value {quoted(value.key)} is a view of another texture: value {source} is "
+                    f"texture {values[source].texture}, not {value.texture}"
+                )
+            seen.add(source)
+            source = values[source].source
+    return None
+
+
+def _reads(header: Header) -> str | None:
+    """A layer's reader isn't known before it reads, or has another number of places."""
+    for layer in header.layers:
+        name = f"layer {quoted(layer.name)}"
+        found = {0: prod(layer.output_shape[axis] for axis in layer.places)}
+        for reader, source, index in layer.reads:
+            reach = header.reaches[index]
+            if source <= 0 or prod(reach.reader) != found.get(reader):
+                return f"{name} reads {source} for {reader}, by reach {index}"
+            own = prod(reach.source)
+            if found.setdefault(source, own) != own:
+                return f"{name} reads several sizes of {source}: {found[source]} and {own} places"
+    return None
+
+
+def _moves(header: Header) -> str | None:
+    """A layer's numbers are said to come from elements that are not there."""
+    sizes = {one.key: prod(one.shape) for one in (*header.values, *header.parameters)}
+    for layer in header.layers:
+        # A value that the Plan doesn't keep cannot be shown, so its size doesn't matter.
+        ways = [(one.moves, one.shape, sizes.get(one.key)) for one in layer.operands]
+        ways.append((layer.moves, layer.output_shape, prod(layer.made or layer.output_shape)))
+        for moves, shape, size in ways:
+            count = prod(shape)
+            if count == 0:
+                continue  # nothing is moved
+            what = f"layer {quoted(layer.name)} moves elements of {joined(shape, '×')}"
+            for move in moves:
+                low, high = _reached(move, count)
+                if low < 0 or high < 0:
+                    return f"{what} that are not there"
+                count = high + 1
+            if len(moves) > 0 and size is not None and count > size:
+                return f"{what} from outside of a value: element {count - 1} of {size}"
+    return None
+
+
+def _reached(move: Move, count: int) -> tuple[int, int]:
+    """The first and the last element that a move of so many leads to; (-1, -1) where it is none."""
+    lengths = len(move.strides) == len(move.sizes) and -1 <= move.axis < len(move.sizes)
+    if not lengths or min(move.sizes, default=1) < 1 or prod(move.sizes) < count:
+        return -1, -1
+    if len(move.table) != (move.sizes[move.axis] if move.axis >= 0 else 0):
+        return -1, -1
+    low = high = move.offset
+    for axis, (size, stride) in enumerate(zip(move.sizes, move.strides, strict=True)):
+        ends = move.table if axis == move.axis else (0, (size - 1) * stride)
+        low, high = low + min(ends), high + max(ends)
+    return low, high

@@ -1,0 +1,67 @@
+"""Headers of Plans with one to three places changed, as JSON: numbers, names, and lists' items."""
+
+import copy
+from collections import defaultdict
+from random import Random
+from typing import Any
+
+Path = tuple[str | int, ...]
+NUMBERS = (0, 1, 2, -1, -2, -3, 999, 2**20, 2**28 + 1)
+WORDS = ("", "x", "y", "input", "forward", "__proto__", "a b", "0" * 32, 'q"\\é')
+CHOICES = ("uint8", "float32", "crop", "NHWC", "rgba16f")
+# All of a header but texts for people, programs' sources and the target.
+LISTS = (
+    *("textures", "programs", "passes", "sections", "weights", "inputs", "values", "parameters"),
+    *("outputs", "layers", "reaches", "carries", "tokens", "comparison", "batch", "uniform_bytes"),
+)
+
+
+def places(header: Any) -> dict[Path, list[Path]]:
+    """The places of a header by what they are: the path with * for each index."""
+    found: dict[Path, list[Path]] = defaultdict(list)
+    pending: list[tuple[Any, Path]] = [(header[name], (name,)) for name in LISTS]
+    while pending:
+        node, path = pending.pop()
+        items = (
+            node.items() if isinstance(node, dict) else enumerate(node) if _is_list(node) else ()
+        )
+        pending += [(item, (*path, key)) for key, item in items]
+        if not isinstance(node, dict | bool | None):
+            found[tuple("*" if isinstance(one, int) else one for one in path)].append(path)
+    return found
+
+
+def _is_list(node: Any) -> bool:
+    return isinstance(node, list)
+
+
+def mutated(header: Any, found: dict[Path, list[Path]], random: Random) -> Any:
+    """A copy with one to three places changed; each kind of place is as likely as any other."""
+    changed = copy.deepcopy(header)
+    for _ in range(random.choice((1, 1, 1, 2, 3))):
+        *path, last = random.choice(found[random.choice(list(found))])
+        node = changed
+        try:
+            for key in path:
+                node = node[key]
+            node[last] = _other(node[last], random)
+        except (KeyError, IndexError, TypeError):
+            continue  # an earlier change took it away
+    return changed
+
+
+def _other(old: Any, random: Random) -> Any:
+    match old:
+        case list():
+            at = random.randrange(len(old) + 1)
+            shorter = [*old[:at], *old[at + 1 :]]
+            longer = [*old[:at], *copy.deepcopy(old[at - 1 : at] or old[:1]), *old[at:]]
+            return random.choice((shorter, longer, old[::-1], old[:at]))
+        case int():
+            near = (old + 1, old - 1, 2 * old, -old, random.randrange(40))
+            return random.choice((*near, *near, *NUMBERS))
+        case float():
+            return random.choice((0.0, 0.5, 1.5, -1.0))
+        case str():
+            return random.choice((*WORDS, *CHOICES, f"{old}x"))
+    return old
