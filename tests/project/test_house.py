@@ -28,8 +28,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "inputs": {"graph", "plan"},
     "pictures": {"graph", "plan"},
     "report": {"graph", "plan", "tables"},
-    "ops": {"graph", "lowering", "plan"},
-    "lowering": {"graph", "ops", "plan"},
+    "codegen": {"graph", "plan"},
+    "ops": {"codegen", "graph", "plan"},
+    "lowering": {"codegen", "graph", "ops", "plan"},
     "losses": {"graph", "ops"},
     "transforms": {EDITS},
     # Of edits what a hook or a node makes of a value; of the Plan how it is shown.
@@ -37,7 +38,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "reference": {EDITS, "graph", "load", "report"},
     "python_fallback": {"graph", "load", "lowering", "reference"},
     # A Session takes edits, as a Viewer does.
-    "runtime": {EDITS, "graph", "inputs", "lowering", "pictures", "plan", "tables"},
+    "runtime": {"codegen", EDITS, "graph", "inputs", "pictures", "plan", "tables"},
     "gradients": {"graph", "load", "lowering", "ops", "runtime"},
     "api": {
         *("disagreements", EDITS, "graph", "load", "lowering", "plan", "python_fallback"),
@@ -48,8 +49,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     FEATURE: {"graph", "plan", "widget"},
     EDITS: {
         FEATURE,
-        *("channels", "graph", "inputs", "load", "lowering", "plan", "python_fallback"),
-        *("transforms", "widget"),
+        *("channels", "codegen", "graph", "inputs", "load", "lowering", "plan"),
+        *("python_fallback", "transforms", "widget"),
     },
     "features.sources": {
         FEATURE,
@@ -66,12 +67,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "features.mirror": {
         FEATURE,
-        "features.training",
-        "graph",
-        "load",
-        "lowering",
-        "plan",
-        "widget",
+        *("codegen", "features.training", "graph", "load", "lowering", "plan", "widget"),
     },
     "features.teaching": {
         FEATURE,
@@ -453,7 +449,7 @@ def test_no_page_code_turns_text_into_markup_or_code() -> None:
 
 
 def test_shaders_find_their_numbers_by_name() -> None:
-    # u.i and u.f are counted in lowering/slots.py for a Plan's shaders, in plan/slots.ts for those
+    # u.i and u.f are counted in codegen/slots.py for a Plan's shaders, in plan/slots.ts for those
     # of the page, where these place what is declared; n is the array of those without a prelude.
     counted = re.compile(r"\bu\s*\.\s*[if]\s*\[|\bn\s*\[\s*\d+\s*\]\s*\.|\bintegers=")
     of_pages = list((FRONT_END / "webgl" / "shaders").glob("*.glsl"))

@@ -48,6 +48,7 @@ __all__ = [
     "partly",
     "prepared",
     "rewrites",
+    "rewritten_shape_inputs",
     "tensors_in",
     "tensors_of",
     "unwrapped_names",
@@ -269,11 +270,18 @@ def rewrites(op: str, domain: str = "") -> bool:
     """Whether an operator is put into others, or nothing, while an ONNX model is loaded."""
     from nbglcnn.load.onnx.microsoft import KNOWN, MICROSOFT
     from nbglcnn.load.passes.decompose import DECOMPOSITIONS
-    from nbglcnn.load.passes.rewrite import ALWAYS, UPGRADES
+    from nbglcnn.load.passes.rewrite import ALWAYS, SHAPE_INPUTS, UPGRADES
 
     if domain:
         return domain == MICROSOFT and op in KNOWN
-    return op in ("Identity", "If", *ALWAYS, *UPGRADES, *DECOMPOSITIONS)
+    return op in ("Identity", "If", *ALWAYS, *UPGRADES, *DECOMPOSITIONS, *SHAPE_INPUTS)
+
+
+def rewritten_shape_inputs(op: str) -> tuple[int, ...]:
+    """Which inputs are shapes, of an operator that has no record because loading rewrites it."""
+    from nbglcnn.load.passes.rewrite import SHAPE_INPUTS
+
+    return SHAPE_INPUTS.get(op, ())
 
 
 def tensors_of(model: Any, numbers: Mapping[str, Array]) -> dict[str, Any]:

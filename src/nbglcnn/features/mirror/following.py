@@ -11,7 +11,7 @@ import numpy as np
 
 from nbglcnn import load
 from nbglcnn.graph import Array, Graph
-from nbglcnn.lowering.weights import packed
+from nbglcnn.codegen.weights import packed
 from nbglcnn.plan.schema import Float32
 from nbglcnn.widget.network import Network, changed_values
 

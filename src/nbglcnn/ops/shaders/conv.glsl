@@ -5,7 +5,7 @@
 // u_inputs and u_outputs: channel groups of four of one convolution group; u_taps; u_lines: weight rows of one column
 // part. This pass adds up the input channel groups from u_begin to before u_end.
 
-const int COLUMN_GROUPS = 1024;  // as lowering/weights.py
+const int COLUMN_GROUPS = 1024;  // as codegen/weights.py
 
 #if TRANSPOSED
 // Output pixels of a block are `stride` apart, so their inputs are neighbours; t is what the tap divides.

@@ -23,7 +23,7 @@
 #define STEP_Y (STEP / EVERY)
 #define COLUMNS (TAPS_X + STEP_X)
 #define ROWS (TAPS_Y + STEP_Y)
-const int COLUMN_GROUPS = 1024;  // as lowering/weights.py
+const int COLUMN_GROUPS = 1024;  // as codegen/weights.py
 
 // Beyond the texture, whose last column and row hold zeros (layout.py): what is outside the map is read there.
 #define OUTSIDE 2.0

@@ -1,7 +1,7 @@
 // Elements 4t..4t+3 of a kernel in its parameter's own order, out of a texture packed by weights.conv_texture.
 // u_width of the output in texels; u_order: 0 Conv's O,I,K; 1 ConvTranspose's I,O/groups,K; 2 Gemm's K,O; u_inputs
 // of one of the convolution's u_groups; u_rows: output channel groups of a layer.
-const int COLUMN_GROUPS = 1024;  // as lowering/weights.py
+const int COLUMN_GROUPS = 1024;  // as codegen/weights.py
 
 float weight(int index) {
   int outputs = u_outputs, inputs = u_inputs, taps = u_taps, groups = u_groups;

@@ -2,7 +2,7 @@
 // holds tap k from input 4·ig + j of a group to four outputs. x0: the weights in any nchw.
 // u_inputs and u_outputs of one of u_groups; u_steps: from one input, output and group to the next among x0's elements;
 // u_lines: rows of one column part. u_factor multiplies. Layers are images.
-const int COLUMNS = 4096;  // 4 * COLUMN_GROUPS of lowering/weights.py
+const int COLUMNS = 4096;  // 4 * COLUMN_GROUPS of codegen/weights.py
 
 vec4 pixel(ivec4 at) {
   int part = at.z / u_lines, row = at.z - part * u_lines;

@@ -1,7 +1,7 @@
 // What kernel.glsl makes, of weights whose nchw is (outputs, inputs, rows, columns) or, TRANSPOSED, (inputs, outputs,
 // rows, columns): their texels are found without counting elements, and those of TRANSPOSED hold four outputs already.
 // The numbers are the same.
-const int COLUMNS = 4096;  // 4 * COLUMN_GROUPS of lowering/weights.py
+const int COLUMNS = 4096;  // 4 * COLUMN_GROUPS of codegen/weights.py
 
 #define OUTPUT(c, k) \
   if (o + k < end) { vec3 t = corner(l, o + k, i >> 2) + in_tile; v.c = lane(SAMPLE(x0, l, vec3(t.xy * xs, t.z)), i & 3); }

@@ -19,7 +19,7 @@ from nbglcnn.plan import schema as p
 LAST = (math.inf,)  # when a model without modules of its own returns
 
 
-class Positions:
+class EditTargets:
     """Keys that a Plan keeps, by number, in the order in which their values are passed on."""
 
     def __init__(self, graph: Graph, keys: Sequence[Key]) -> None:

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from nbglcnn.codegen.edit_targets import EditTargets
+from nbglcnn.codegen.formats import Formats
+from nbglcnn.codegen.glsl import Kernel, program_source, shader, slots_of
+from nbglcnn.codegen.slots import Number, Part, write
+from nbglcnn.codegen.weights import TABLES, packed
 from nbglcnn.errors import UnsupportedModel
 from nbglcnn.graph import Array, Carry, Graph, Key, Node
-from nbglcnn.lowering.formats import Formats
-from nbglcnn.lowering.glsl import Kernel, program_source, shader, slots_of
-from nbglcnn.lowering.positions import Positions
-from nbglcnn.lowering.slots import Number, Part, write
-from nbglcnn.lowering.weights import TABLES, packed
 from nbglcnn.plan import schema as p
 from nbglcnn.plan.layout import NCHW, Block, Layout, nchw_of
 
@@ -91,7 +91,7 @@ class Builder:
         keys: Sequence[Key] = (),
     ) -> None:
         self.graph = graph
-        self.positions = Positions(graph, keys)
+        self.edit_targets = EditTargets(graph, keys)
         self.target = target
         self.formats = Formats(precision, target.float32_render)
         self.epilogues = epilogues
@@ -213,8 +213,8 @@ class Builder:
 
     def source_of(self, number: int) -> int:
         """The kept value in the same texture that a kept one is a name or view of, or -1."""
-        source, own = self.positions.source(number), self.stored(self.positions.value(number))
-        if source < 0 or self.stored(self.positions.value(source)).texture != own.texture:
+        source, own = self.edit_targets.source(number), self.stored(self.edit_targets.value(number))
+        if source < 0 or self.stored(self.edit_targets.value(source)).texture != own.texture:
             return -1
         return source
 
@@ -222,8 +222,8 @@ class Builder:
         """Of which kept value the node being lowered reads a tensor; -1 for none."""
         if isinstance(tensor, int):
             return -1
-        found = self.positions.read_by(self._node, tensor.value)
-        if found < 0 or self._stored[self.positions.value(found)].texture != tensor.texture:
+        found = self.edit_targets.read_by(self._node, tensor.value)
+        if found < 0 or self._stored[self.edit_targets.value(found)].texture != tensor.texture:
             return -1  # a copy has what was edited
         return found
 
@@ -302,7 +302,7 @@ class Builder:
         assert math.prod(tensor.layout.nchw) == math.prod(self.shape(value)), (value, tensor)
         self.formats.holds(tensor.texture, self.graph.values[value].dtype)
         if tensor.value:
-            self.positions.view(value, tensor.value, self._node)
+            self.edit_targets.view(value, tensor.value, self._node)
         self._stored[value] = replace(tensor, value=value)
 
     def scratch(self, layout: Layout, copied: Tensor | None = None) -> Tensor:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from nbglcnn.lowering.slots import Part, Slot, placed
+from nbglcnn.codegen.slots import Part, Slot, placed
 from nbglcnn.plan.layout import Layout
 
 DIVIDED = 2**20  # prelude.glsl's over() is exact up to here
@@ -47,7 +47,7 @@ class Kernel:
 
     With `pixel` true the text defines `vec4 pixel(ivec4 at)` and shaders/pixel.glsl supplies
     main(); otherwise it defines main() and writes o0 .. o(LAYERS-1) itself. `slots` declares the
-    numbers that a pass gives it (lowering/slots.py).
+    numbers that a pass gives it (codegen/slots.py).
     """
 
     name: str
