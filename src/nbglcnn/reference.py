@@ -323,11 +323,11 @@ def _seen(
     """
     import torch
 
-    from nbglcnn.load.torch.bent import bent_hooks
-    from nbglcnn.load.torch.calls import by_key, run_hooked
-    from nbglcnn.load.torch.check import detached_copy, unwrapped
-    from nbglcnn.load.torch.double import doubled
-    from nbglcnn.load.torch.gradients import bent_tensor
+    from nbglcnn.load.torch.edits.hooks import bent_hooks
+    from nbglcnn.load.torch.edits.tensor_edits import bent_tensor
+    from nbglcnn.load.torch.isolation.copies import detached_copy, unwrapped
+    from nbglcnn.load.torch.isolation.float64_reference import doubled
+    from nbglcnn.load.torch.record.module_calls import by_key, run_hooked
 
     twin, _ = detached_copy(unwrapped(model))  # the state that the user gave
     state = twin.state_dict(keep_vars=True)

@@ -26,8 +26,8 @@ from nbglcnn import (
     transforms,
 )
 from nbglcnn.load import load, with_parameters
-from nbglcnn.load.torch.calls import run_hooked
-from nbglcnn.load.torch.check import detached_copy
+from nbglcnn.load.torch.isolation.copies import detached_copy
+from nbglcnn.load.torch.record.module_calls import run_hooked
 from nbglcnn.lowering.lower import lower
 from nbglcnn.reference import reference
 from nbglcnn.runtime.session import Session

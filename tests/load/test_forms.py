@@ -10,8 +10,8 @@ from torch import nn
 
 from equal import assert_equal
 from nbglcnn import Session, compile
-from nbglcnn.load.torch import translate
-from nbglcnn.load.torch.forms import FORMS
+from nbglcnn.load.torch.translate import translation as translate
+from nbglcnn.load.torch.translate.aten_forms import FORMS
 
 X = np.random.default_rng(5).standard_normal((3, 6, 11, 9)).astype(np.float32)
 Case = Callable[[torch.Tensor], object] | nn.Module

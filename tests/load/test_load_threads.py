@@ -22,8 +22,9 @@ from control_flow import Depends, X, small
 from nbglcnn import Viewer
 from nbglcnn.errors import NbglcnnError
 from nbglcnn.load import load
-from nbglcnn.load.torch import tables, translate
-from nbglcnn.load.torch.thread import unwound
+from nbglcnn.load.torch.isolation.process_state import unwound
+from nbglcnn.load.torch.translate import onnxscript_table as tables
+from nbglcnn.load.torch.translate import translation as translate
 from recorded_runs import is_recorded
 
 

@@ -20,12 +20,12 @@ from nbglcnn.load.joined import Joined, Side
 from nbglcnn.load.names import arrays_for
 from nbglcnn.load.parameters import parameters_of, unwrapped_names, with_numbers, with_parameters
 from nbglcnn.load.prepared import Pictured, Prepared, bare, behind, front, pictured, prepared
-from nbglcnn.load.torch.thread import one_at_a_time
+from nbglcnn.load.torch.isolation.process_state import one_at_a_time
 
 if TYPE_CHECKING:
     from nbglcnn.load.onnx.model import Given, Part
-    from nbglcnn.load.torch.copied import Copied, Tensors
     from nbglcnn.load.torch.module import Missing, Problems
+    from nbglcnn.load.torch.weights.parameter_snapshots import Copied, Tensors
 
 __all__ = [
     "Joined",
@@ -89,13 +89,13 @@ def with_picture(model: Prepared, x: Any) -> Pictured:
     """The inputs that a model and its Preprocess get of `x`: pictures, or zeros of its size."""
     own = model.model
     if is_module(own):
-        from nbglcnn.load.torch.check import (
+        from nbglcnn.load.torch.isolation.copies import (
             image_channels,
             input_names,
             parameters_by_name,
             unwrapped,
         )
-        from nbglcnn.load.torch.noise import parted
+        from nbglcnn.load.torch.record.random_draws import parted
 
         whole, called = unwrapped(own), type(own).__name__
         x, noise = parted(whole, x)
@@ -132,10 +132,10 @@ def _load(
     missing: Missing | None,
 ) -> tuple[Graph, tuple[Array, ...]]:
     if is_module(model):
-        from nbglcnn.load.torch.check import unwrapped
+        from nbglcnn.load.torch.isolation.copies import unwrapped
+        from nbglcnn.load.torch.isolation.process_state import uncollected
         from nbglcnn.load.torch.module import load_module
-        from nbglcnn.load.torch.noise import parted
-        from nbglcnn.load.torch.thread import uncollected
+        from nbglcnn.load.torch.record.random_draws import parted
 
         if x is None:
             raise InputError(
@@ -156,7 +156,7 @@ def as_loaded(model: Any, state_dict: Mapping[str, Any]) -> Mapping[str, Any]:
     model = bare(model)
     if not is_module(model):
         return state_dict
-    from nbglcnn.load.torch.state import as_loaded
+    from nbglcnn.load.torch.weights.state_dict import as_loaded
 
     return as_loaded(model, state_dict)
 
@@ -186,7 +186,12 @@ def checked_model(model: Any) -> Any:
 
 def _arguments_of(model: Any, x: Any) -> tuple[Arguments | None, tuple[Array, ...]]:
     """How a torch module is called with its example input, where not by arrays alone, and these."""
-    from nbglcnn.load.torch.check import image_channels, input_names, parameters_by_name, unwrapped
+    from nbglcnn.load.torch.isolation.copies import (
+        image_channels,
+        input_names,
+        parameters_by_name,
+        unwrapped,
+    )
 
     by_position, every, defaults = parameters_by_name(unwrapped(model))
     specs = None
@@ -210,9 +215,9 @@ def alone(model: Any, x: Any) -> list[tuple[str, str, Graph | NbglcnnError]]:
         return alone(model.model, with_picture(model, x).arrays)
     if not is_module(model):
         return []
-    from nbglcnn.load.torch.alone import pieces
-    from nbglcnn.load.torch.check import unwrapped
-    from nbglcnn.load.torch.noise import parted
+    from nbglcnn.load.torch.isolation.copies import unwrapped
+    from nbglcnn.load.torch.per_module import pieces
+    from nbglcnn.load.torch.record.random_draws import parted
 
     with one_at_a_time():
         try:
@@ -235,9 +240,9 @@ def check_gradients(model: Any, x: Any, graph: Graph, wrt: Collection[str]) -> N
     own = bare(model)
     if not is_module(own):
         return
-    from nbglcnn.load.torch.check import unwrapped
-    from nbglcnn.load.torch.gradient_overrides import refuse_overrides
-    from nbglcnn.load.torch.noise import parted
+    from nbglcnn.load.torch.checks.gradient_overrides import refuse_overrides
+    from nbglcnn.load.torch.isolation.copies import unwrapped
+    from nbglcnn.load.torch.record.random_draws import parted
 
     given = with_picture(model, x).arrays if isinstance(model, Prepared) else x
     arguments, arrays = _arguments_of(own, parted(unwrapped(own), given)[0])
@@ -286,14 +291,14 @@ def rewritten_shape_inputs(op: str) -> tuple[int, ...]:
 
 def tensors_of(model: Any, numbers: Mapping[str, Array]) -> dict[str, Any]:
     """The state_dict of a torch module with these numbers in it."""
-    from nbglcnn.load.torch.state import tensors_of
+    from nbglcnn.load.torch.weights.state_dict import tensors_of
 
     return tensors_of(model, numbers)
 
 
 def tensors_in(model: Any, graph: Graph) -> Tensors:
     """The tensors of a torch module that a Graph has as its parameters; InputError without them."""
-    from nbglcnn.load.torch.copied import Tensors
+    from nbglcnn.load.torch.weights.parameter_snapshots import Tensors
 
     shapes = {name: graph.shape(value) for name, value in graph.parameters.items()}
     return Tensors(model, shapes, graph.name)
@@ -301,7 +306,7 @@ def tensors_in(model: Any, graph: Graph) -> Tensors:
 
 def copied(tensors: Mapping[str, Any]) -> Copied:
     """Tensors as they are now, to be asked for later."""
-    from nbglcnn.load.torch.copied import Copied
+    from nbglcnn.load.torch.weights.parameter_snapshots import Copied
 
     return Copied(tensors)
 
@@ -311,7 +316,7 @@ def arrays_of(model: Any, numbers: Mapping[str, Array]) -> dict[str, Array]:
     model = bare(model)
     if not is_module(model):
         return dict(numbers)
-    from nbglcnn.load.torch.state import arrays_of
+    from nbglcnn.load.torch.weights.state_dict import arrays_of
 
     return arrays_of(model, numbers)
 
@@ -328,7 +333,7 @@ def initial(model: Any, seed: int) -> dict[str, Any]:
             'weights="random": an ONNX model doesn\'t say how its weights are drawn; give the '
             'torch.nn.Module that it was made from, or take weights="given"'
         )
-    from nbglcnn.load.torch.initial import initial
+    from nbglcnn.load.torch.weights.initialization import initial
 
     return initial(model, seed)
 
@@ -345,7 +350,7 @@ def write_onnx(
         from nbglcnn.load.onnx.write import write_onnx
 
         return write_onnx(model, weights, path)
-    from nbglcnn.load.torch.to_onnx import to_onnx
+    from nbglcnn.load.torch.onnx_export import to_onnx
 
     alone = behind(graph)
     inputs = [alone.values[name] for name in alone.inputs if name not in alone.noise]

@@ -93,7 +93,7 @@ def training_mode(model: Any) -> TrainingMode:
         whole = Prepared(own.model, model.preprocess)
         return TrainingMode(whole, own.dropouts, own.norms, own.frozen, own.module)
     if is_module(model):
-        from nbglcnn.load.torch.training import mode_of
+        from nbglcnn.load.torch.checks.training_mode import mode_of
 
         return mode_of(model)
     return _of_file(model)
@@ -171,6 +171,6 @@ def check_training(
     So does code that changes the gradients of these parameters.
     """
     if mode.module is not None:
-        from nbglcnn.load.torch.training import check
+        from nbglcnn.load.torch.checks.training_mode import check
 
         check(mode, arrays, parameters)

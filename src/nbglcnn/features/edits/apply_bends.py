@@ -66,7 +66,7 @@ def apply_bends(model: Any, bends: Any) -> torch.nn.Module:
     edits = _of_the_model(edits, plan)
     if plan is not None and plan.header.preprocess:
         plan = None  # of another input than the model's own
-    from nbglcnn.load.torch.replay import BentModule
+    from nbglcnn.load.torch.edits.edited_module import BentModule
 
     def compiled(twin: Any, inputs: Sequence[Array]) -> tuple[Graph, Plan]:
         graph, _ = load_mixed(twin, tuple(inputs))

@@ -16,7 +16,7 @@ from nbglcnn.plan.schema import Float32
 from nbglcnn.widget.network import Network, changed_values
 
 if TYPE_CHECKING:
-    from nbglcnn.load.torch.copied import Copied
+    from nbglcnn.load.torch.weights.parameter_snapshots import Copied
 
 COUNTS = ".num_batches_tracked"
 

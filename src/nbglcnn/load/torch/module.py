@@ -19,18 +19,18 @@ from nbglcnn.load.names import Call, calls_of, place, torch_keys, walk
 from nbglcnn.load.noise import with_noise
 from nbglcnn.load.passes.finish import finish
 from nbglcnn.load.passes.fold import simplify
-from nbglcnn.load.torch.calls import by_key
-from nbglcnn.load.torch.check import check_module, input_names, unwrapped
-from nbglcnn.load.torch.cut import leaves_of, recurrent, widened
-from nbglcnn.load.torch.export import Exported
-from nbglcnn.load.torch.forms import Step, Tensor
-from nbglcnn.load.torch.noise import Noise
-from nbglcnn.load.torch.passed import names_apart, without_idle_nodes
-from nbglcnn.load.torch.redirection import read_by_numpy
+from nbglcnn.load.torch.conversion import Exported
+from nbglcnn.load.torch.isolation.copies import check_module, input_names, unwrapped
+from nbglcnn.load.torch.isolation.redirection import read_by_numpy
+from nbglcnn.load.torch.isolation.source_lines import described
+from nbglcnn.load.torch.isolation.source_lines import path_of as source_path
+from nbglcnn.load.torch.record.aliasing import names_apart, without_idle_nodes
+from nbglcnn.load.torch.record.module_calls import by_key
+from nbglcnn.load.torch.record.module_substitution import leaves_of, recurrent, widened
+from nbglcnn.load.torch.record.random_draws import Noise
 from nbglcnn.load.torch.runs import Runs
-from nbglcnn.load.torch.source import described
-from nbglcnn.load.torch.source import path_of as source_path
-from nbglcnn.load.torch.words import Word, node_names, words_of
+from nbglcnn.load.torch.translate.aten_forms import Step, Tensor
+from nbglcnn.load.torch.translate.functional_names import Word, node_names, words_of
 
 if TYPE_CHECKING:
     import torch

@@ -13,8 +13,10 @@ from nbglcnn.errors import InputError, NbglcnnError, UnsupportedModel
 from nbglcnn.graph import Array, Dependence, Graph
 from nbglcnn.load.arguments import Arguments
 from nbglcnn.load.steps import begin
-from nbglcnn.load.torch.batches import dependences
-from nbglcnn.load.torch.calls import (
+from nbglcnn.load.torch.checks.batch_dependence import dependences
+from nbglcnn.load.torch.conversion import Exported, Recorded, export, record
+from nbglcnn.load.torch.isolation.copies import detached_copy, drop_hooks, input_names
+from nbglcnn.load.torch.record.module_calls import (
     Look,
     Record,
     Seen,
@@ -26,9 +28,7 @@ from nbglcnn.load.torch.calls import (
     run,
     run_hooked,
 )
-from nbglcnn.load.torch.check import detached_copy, drop_hooks, input_names
-from nbglcnn.load.torch.export import Exported, Recorded, export, record
-from nbglcnn.load.torch.noise import Draw, Noise, draws_of
+from nbglcnn.load.torch.record.random_draws import Draw, Noise, draws_of
 
 AUTOCAST = "what forward computes within torch.autocast is computed in float32"
 NEAR = 0.01  # of the largest number: rounding, which some operators enlarge
