@@ -15,10 +15,12 @@ from nbglcnn.load.torch.isolation import process_state as thread
 
 FIRST_S = 0.2  # so that a cell that is there already comes before
 NEXT_S = 0.02  # between two, for the kernel's messages
-# Each with what it brings: a few tenths of a second. A torch that lacks one is none the worse.
+# Each with what it brings: a few tenths of a second. Each network needs the first one; the others,
+# a second together, those with a resize, attention or another operator without a form of ours.
+# A module that this torch lacks is left out.
 MODULES = (
-    *("sympy", "onnx", "onnx_ir", "onnxscript", "onnxscript.function_libs.torch_lib.ops"),
-    *("torch.onnx._internal.exporter._core", "nbglcnn.load.torch.module"),
+    *("nbglcnn.load.torch.module", "onnx", "sympy", "onnx_ir", "onnxscript"),
+    *("onnxscript.function_libs.torch_lib.ops", "torch.onnx._internal.exporter._core"),
 )
 _begun = False
 

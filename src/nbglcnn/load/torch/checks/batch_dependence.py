@@ -16,6 +16,7 @@ import numpy as np
 from nbglcnn.errors import NbglcnnError
 from nbglcnn.graph import Array, Dependence, Graph, batch_of
 from nbglcnn.load.names import Call, walk
+from nbglcnn.load.torch.checks.input_dependence import other_numbers
 from nbglcnn.load.torch.isolation.float64_reference import doubled
 from nbglcnn.load.torch.record.module_calls import Look, Seen, by_key, numbers_of
 
@@ -92,16 +93,8 @@ def _between(tensor: torch.Tensor) -> torch.Tensor:
     """The examples with another one before and another one behind them."""
     import torch
 
-    first, last = (tensor[k : k + 1].flip([*range(tensor.ndim)]) for k in (0, len(tensor) - 1))
-    if tensor.is_floating_point() and tensor.numel():
-        random = torch.Generator().manual_seed(0)
-        finite = tensor[torch.isfinite(tensor)]
-        size = float(finite.abs().max()) if finite.numel() else 0.0
-        first, last = (
-            one / 2 + (size or 1.0) * torch.randn(one.shape, generator=random).to(one.dtype)
-            for one in (first, last)
-        )
-    return torch.cat([first, tensor, last])
+    ends = other_numbers(torch.cat([tensor[:1], tensor[-1:]]))
+    return torch.cat([ends[:1], tensor, ends[1:]])
 
 
 class _Look:

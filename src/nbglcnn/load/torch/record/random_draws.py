@@ -169,16 +169,13 @@ class Noise:
     seeded: list[Array] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     arrays: tuple[Array, ...] = ()
+    tensors: tuple[torch.Tensor, ...] = ()  # `arrays` for PyTorch
     looked: bool = False
 
     @property
     def count(self) -> int | None:
         """How many calls draw; None where nobody has looked."""
         return len(self.names) if self.looked else None
-
-    def tensors(self) -> tuple[torch.Tensor, ...]:
-        """`arrays` for PyTorch."""
-        return tuple(torch.from_numpy(array.copy()) for array in self.arrays)
 
     def look(self, draws: Sequence[Draw]) -> None:
         """Make the numbers of these calls; InputError where others were given that don't fit."""
@@ -187,6 +184,12 @@ class Noise:
         self.seeded = [seeded(generator, one.kind, one.shape) for one in draws]
         self.names = _names(len(draws), self.taken)
         self.arrays = chosen(self.given, self.names, self.seeded)
+        self.tensors = tensors_of(self.arrays)
+
+
+def tensors_of(arrays: Sequence[Array]) -> tuple[torch.Tensor, ...]:
+    """Copies of arrays as tensors."""
+    return tuple(torch.from_numpy(np.array(array)) for array in arrays)
 
 
 def _names(count: int, taken: Container[str]) -> list[str]:

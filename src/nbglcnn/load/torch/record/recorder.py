@@ -29,7 +29,7 @@ from nbglcnn.load.torch.record.assertions import asserted
 from nbglcnn.load.torch.record.memory import FxNode, Memory
 
 # Frames of this file stand around the model's own code.
-_BEGIN = str(Path(__file__).parent.with_name("conversion.py"))
+_BEGIN = str(Path(__file__).with_name("recording.py"))
 # A decomposition: what an operator gives, computed by others; NotImplemented where it does not fit.
 Rule = Callable[..., Any]
 # Of a call: keys of the modules whose calls are open, each with its path and type.
@@ -552,12 +552,15 @@ def _include(recorded: bool) -> None:
 
 
 def _without_numbers(value: Any) -> Any:
+    """A tensor on meta; lists, tuples and dicts with such tensors."""
     if isinstance(value, torch.Tensor):
         if value.layout is not torch.strided:
             return value
         return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
     if isinstance(value, list | tuple):
         return [_without_numbers(one) for one in value]
+    if isinstance(value, dict):
+        return {name: _without_numbers(one) for name, one in value.items()}
     return value
 
 
@@ -680,18 +683,8 @@ def by_place(
 
 def _shaped(plain: Any, own: tuple[Any, Any], written: Sequence[torch.Tensor]) -> Any:
     """The result as meta tensors; the written tensors where the operator has no meta kernel."""
-    args, kwargs = _without_numbers_in(own)
+    args, kwargs = _without_numbers(own)
     try:
         return plain(*args, **kwargs)
     except Exception:
         return _without_numbers(written[0] if len(written) == 1 else list(written))
-
-
-def _without_numbers_in(tree: Any) -> Any:
-    if isinstance(tree, torch.Tensor):
-        return _without_numbers(tree)
-    if isinstance(tree, list | tuple):
-        return type(tree)([_without_numbers_in(one) for one in tree])
-    if isinstance(tree, dict):
-        return {name: _without_numbers_in(one) for name, one in tree.items()}
-    return tree
