@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from changed import behind, evaluated, outputs_by_hook, outputs_of
 from equal import assert_all_equal, assert_equal
 from nbglcnn.graph import Graph, inside, returns
-from nbglcnn.load import Joined, Side, load, with_parameters
+from nbglcnn.load import Joined, Side, load, model_of, with_parameters
 from nbglcnn.lowering.lower import lower
 from nbglcnn.python_fallback import load_mixed
 from nbglcnn.reference import reference
@@ -304,7 +304,7 @@ def test_new_weights_reach_what_reads_behind_the_module() -> None:
 def test_two_networks_in_one_graph_keep_their_readers_apart() -> None:
     x = torch.randn(SHAPE)
     model, other = Skip(nn.Dropout()).eval(), Nested().eval()
-    sides = (Side(one, *load(one, x)) for one in (model, other))
+    sides = (Side(model_of(one), *load(one, x)) for one in (model, other))
     joined = Joined(*sides, one_input=False, one_model=False)
     graph, arrays = load(joined)
     for prefix, own in (("A.", model), ("B.", other)):
@@ -323,7 +323,7 @@ def test_two_networks_in_one_graph_keep_their_readers_apart() -> None:
 def test_a_difference_is_that_of_changed_outputs() -> None:
     x = torch.randn(SHAPE)
     model = Skip(nn.Dropout()).eval()
-    sides = (Side(model, *load(model, x)) for _ in "AB")
+    sides = (Side(model_of(model), *load(model, x)) for _ in "AB")
     graph, _ = load(Joined(*sides, one_input=True, one_model=True))
     read = [n for n in graph.nodes if graph.key("A.output").value in n.inputs]
     assert read

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -15,13 +15,15 @@ from nbglcnn.errors import UnsupportedModel, users_line
 from nbglcnn.graph import Array, Graph, Key, Node, with_python
 from nbglcnn.load.arguments import Arguments
 from nbglcnn.load.draft import OPSET, Draft, free_name
+from nbglcnn.load.model import Missing, Problems
 from nbglcnn.load.names import Call, calls_of, place, torch_keys, walk
 from nbglcnn.load.noise import with_noise
 from nbglcnn.load.passes.finish import finish
 from nbglcnn.load.passes.fold import simplify
 from nbglcnn.load.torch.conversion import Converted
-from nbglcnn.load.torch.isolation.copies import check_module, input_names, unwrapped
+from nbglcnn.load.torch.isolation.module_checks import check_module
 from nbglcnn.load.torch.isolation.redirection import read_by_numpy
+from nbglcnn.load.torch.isolation.signature import input_names
 from nbglcnn.load.torch.isolation.source_lines import described
 from nbglcnn.load.torch.isolation.source_lines import path_of as source_path
 from nbglcnn.load.torch.record.aliasing import names_apart, without_idle_nodes
@@ -36,10 +38,6 @@ if TYPE_CHECKING:
     import torch
 
 UNEQUAL = "the outputs of two equal calls of forward differ"
-
-
-Problems = Callable[[Graph], Mapping[str, str]]
-Missing = Callable[[str], str | None]
 
 
 def load_module(
@@ -58,7 +56,6 @@ def load_module(
     `problems`, which says of a Graph's nodes why they cannot run, these are left to Python, and so
     are the innermost modules that hold what cannot be exported; `missing` says so of an operator.
     """
-    model = unwrapped(model)
     check_module(model)
     noise = Noise(()) if noise is None else noise
     reasons = {} if missing is None else recurrent(model, missing)

@@ -14,7 +14,7 @@ from nbglcnn.errors import ModelError
 from nbglcnn.graph import Array
 from nbglcnn.load.arguments import Arguments
 from nbglcnn.load.draft import OPSET
-from nbglcnn.load.torch.isolation.copies import detached_copy, unwrapped
+from nbglcnn.load.torch.isolation.copies import detached_copy
 from nbglcnn.load.torch.isolation.process_state import (
     quiet,
     random_numbers_kept,
@@ -60,9 +60,8 @@ def to_onnx(
     The file's initializers have the names of `module.state_dict()`, and its only output is called
     "output". PyTorch's exporter does the work; ModelError where it can't.
     """
-    inner = unwrapped(module)
-    twin, _ = detached_copy(inner)
-    twin.load_state_dict(tensors_of(inner, weights))
+    twin, _ = detached_copy(module)
+    twin.load_state_dict(tensors_of(module, module, weights))
     twin.eval()
     given = tuple(torch.from_numpy(np.zeros(shape, dtype)) for shape, dtype in inputs)
     args, named = (given, {}) if arguments is None else arguments.filled(given)
@@ -82,7 +81,7 @@ def to_onnx(
                     made.replace(path.with_name(name))
     except (torch.onnx.OnnxExporterError, RuntimeError, TypeError, ValueError) as error:
         raise ModelError(
-            f"PyTorch's exporter writes no ONNX file of {type(inner).__name__}: "
+            f"PyTorch's exporter writes no ONNX file of {type(module).__name__}: "
             f"{str(error).strip().splitlines()[0]}"
         ) from error
     return path

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from nbglcnn.errors import NbglcnnError, UnsupportedModel
 from nbglcnn.graph import Array, Graph
 from nbglcnn.load.arguments import Arguments
-from nbglcnn.load.torch.isolation.copies import detached_copy, is_whole, unwrapped
+from nbglcnn.load.torch.isolation.copies import detached_copy
+from nbglcnn.load.torch.isolation.module_checks import is_whole
 from nbglcnn.load.torch.isolation.process_state import random_numbers_kept, unwound
 from nbglcnn.load.torch.isolation.redirection import redirected
 from nbglcnn.load.torch.module import load_module
@@ -33,12 +34,11 @@ def pieces(
     import torch
     from torch.nn.parameter import is_lazy
 
-    inner = unwrapped(model)
-    hidden = any(isinstance(one, torch.jit.ScriptModule) for one in inner.modules())
-    if hidden or any(map(is_lazy, (*inner.parameters(), *inner.buffers()))):
+    hidden = any(isinstance(one, torch.jit.ScriptModule) for one in model.modules())
+    if hidden or any(map(is_lazy, (*model.parameters(), *model.buffers()))):
         return []
     try:
-        twin, _ = detached_copy(inner)
+        twin, _ = detached_copy(model)
     except UnsupportedModel:  # it cannot be copied
         return []
     calls: dict[str, tuple[torch.nn.Module, tuple[torch.Tensor, ...]]] = {}

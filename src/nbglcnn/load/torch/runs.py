@@ -15,7 +15,8 @@ from nbglcnn.load.arguments import Arguments
 from nbglcnn.load.steps import begin
 from nbglcnn.load.torch.checks.batch_dependence import dependences
 from nbglcnn.load.torch.conversion import Converted, convert
-from nbglcnn.load.torch.isolation.copies import detached_copy, drop_hooks, input_names
+from nbglcnn.load.torch.isolation.copies import detached_copy, drop_hooks
+from nbglcnn.load.torch.isolation.signature import input_names
 from nbglcnn.load.torch.record.module_calls import (
     Look,
     Record,

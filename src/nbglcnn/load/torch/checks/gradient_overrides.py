@@ -17,7 +17,7 @@ from nbglcnn.graph import Array
 from nbglcnn.load.arguments import Arguments
 from nbglcnn.load.bounds import shown
 from nbglcnn.load.names import parts
-from nbglcnn.load.torch.isolation.copies import detached_copy, unwrapped
+from nbglcnn.load.torch.isolation.copies import detached_copy
 from nbglcnn.load.torch.isolation.process_state import one_at_a_time
 from nbglcnn.load.torch.isolation.redirection import original_of, redirected
 from nbglcnn.load.torch.isolation.source_lines import line_of_call, line_of_error
@@ -75,7 +75,6 @@ def refuse_overrides(
     A copy runs once with gradients enabled. `wrt` are names of parameters and `inputs` positions
     of inputs whose gradients are asked for; what depends on neither may be detached.
     """
-    model = unwrapped(model)
     _refuse_hooks(model, wrt)
     with one_at_a_time():
         twin, _ = detached_copy(model)

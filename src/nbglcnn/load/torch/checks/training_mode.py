@@ -12,9 +12,10 @@ from nbglcnn.errors import UnsupportedModel
 from nbglcnn.graph import Array
 from nbglcnn.load.bounds import shown
 from nbglcnn.load.torch.checks.gradient_overrides import refuse_overrides
-from nbglcnn.load.torch.isolation.copies import detached_copy, unwrapped
+from nbglcnn.load.torch.isolation.copies import detached_copy
 from nbglcnn.load.torch.isolation.process_state import one_at_a_time
 from nbglcnn.load.torch.isolation.redirection import redirected
+from nbglcnn.load.torch.model import TorchModel
 from nbglcnn.load.training import Dropout, Norm, TrainingMode, scaled
 
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
@@ -23,8 +24,7 @@ KNOWN = "nn.Dropout and its kin, BatchNorm, StochasticDepth and DropPath"
 
 
 def mode_of(model: nn.Module) -> TrainingMode:
-    """A torch module as it is loaded for training; see `training_mode`."""
-    model = unwrapped(model)
+    """A torch module as it is loaded for training; see `Model.training_mode`."""
     some = model.training
     dropouts: dict[str, Dropout] = {}
     norms: dict[str, Norm] = {}
@@ -43,7 +43,9 @@ def mode_of(model: nn.Module) -> TrainingMode:
         for name, one in model.named_parameters(remove_duplicate=False)
         if not one.requires_grad
     }
-    return TrainingMode(detached_copy(model)[0], dropouts, norms, frozenset(frozen), model)
+    return TrainingMode(
+        TorchModel(detached_copy(model)[0]), dropouts, norms, frozenset(frozen), model
+    )
 
 
 def _dropout(module: nn.Module) -> Dropout | None:

@@ -22,7 +22,8 @@ from nbglcnn.load.names import replaced
 from nbglcnn.load.torch.edits.hooks import bent_hooks, check_called
 from nbglcnn.load.torch.edits.recorded_module import Traced, bend_operator, programs_kept
 from nbglcnn.load.torch.edits.tensor_edits import bent_tensor
-from nbglcnn.load.torch.isolation.copies import check_mode, detached_copy, unwrapped
+from nbglcnn.load.torch.isolation.copies import detached_copy
+from nbglcnn.load.torch.isolation.module_checks import check_mode
 from nbglcnn.load.torch.isolation.process_state import one_at_a_time
 from nbglcnn.load.torch.record.random_draws import Draw, bent, fresh
 from nbglcnn.plan.schema import Plan, Value
@@ -51,6 +52,8 @@ class Ready:
 class BentModule(torch.nn.Module):
     """A model with edits: called like it, with its weights of now; the model itself stays as it is.
 
+    It is the module inside wrappers.
+
     `plan` is a Plan of it, if there is one; `compiled` makes one for other inputs, the first time
     that they come.
     """
@@ -64,7 +67,7 @@ class BentModule(torch.nn.Module):
         compiled: Compiled,
     ) -> None:
         super().__init__()
-        self.model = unwrapped(model)
+        self.model = model
         self.training = self.model.training
         self.edits = tuple(edits)
         self._arrays = dict(arrays)

@@ -16,7 +16,6 @@ from nbglcnn.inputs.arguments import channels_last, kind_of
 from nbglcnn.load.arguments import Arguments
 from nbglcnn.load.bounds import MAX_ELEMENTS
 from nbglcnn.load.names import Call, leaves, parts, walk
-from nbglcnn.load.torch.isolation.copies import image_channels
 from nbglcnn.load.torch.isolation.process_state import (
     draws,
     eager,
@@ -25,6 +24,7 @@ from nbglcnn.load.torch.isolation.process_state import (
     unwound,
 )
 from nbglcnn.load.torch.isolation.redirection import CHOICES, Choice, redirected
+from nbglcnn.load.torch.isolation.signature import image_channels
 from nbglcnn.load.torch.isolation.source_lines import line_of_call, line_of_error
 from nbglcnn.load.torch.record.random_draws import replayed
 from nbglcnn.load.torch.record.recorder import TRANSFORMED

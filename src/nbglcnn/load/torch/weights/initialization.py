@@ -11,7 +11,7 @@ from torch.nn.utils import parametrize
 
 from nbglcnn.errors import InputError
 from nbglcnn.load.bounds import shown
-from nbglcnn.load.torch.isolation.copies import detached_copy, unwrapped
+from nbglcnn.load.torch.isolation.copies import detached_copy
 
 GIVEN = 'make the module anew, with weights of its own, and take weights="given"'
 
@@ -22,7 +22,7 @@ def initial(model: nn.Module, seed: int) -> dict[str, Any]:
     The process's own random numbers stay as they are. InputError naming the module that has
     parameters and cannot draw them.
     """
-    twin = detached_copy(unwrapped(model))[0].cpu()
+    twin = detached_copy(model)[0].cpu()
     resets = [found for one in twin.named_modules() if (found := _reset(*one)) is not None]
     before = torch.get_rng_state()
     try:

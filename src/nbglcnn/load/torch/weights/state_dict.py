@@ -6,21 +6,21 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import torch
 
 from nbglcnn.errors import InputError
 from nbglcnn.graph import Array
+from nbglcnn.load.torch.isolation.copies import detached_copy
 
 
-def tensors_of(model: Any, numbers: Mapping[str, Array]) -> dict[str, Any]:
+def tensors_of(
+    model: torch.nn.Module, inner: torch.nn.Module, numbers: Mapping[str, Array]
+) -> dict[str, Any]:
     """What `model.load_state_dict` takes: its own names and types, and these numbers.
 
-    What no forward reads, and so no Graph has, is as the module has it.
+    `inner` is the module inside wrappers, whose names the numbers have. What no forward reads, and
+    so no Graph has, is as the module has it.
     """
-    import torch
-
-    from nbglcnn.load.torch.isolation.copies import unwrapped
-
-    inner = unwrapped(model)
     inside = {id(value): name for name, value in inner.state_dict(keep_vars=True).items()}
     found: dict[str, Any] = {}
     for name, value in model.state_dict(keep_vars=True).items():
@@ -35,37 +35,25 @@ def tensors_of(model: Any, numbers: Mapping[str, Array]) -> dict[str, Any]:
     return found
 
 
-def arrays_of(model: Any, numbers: Mapping[str, Array]) -> dict[str, Array]:
-    """The same as arrays, under the names of the module inside wrappers.
-
-    Numbers of 16 bits as float32.
-    """
-    import torch
-
-    from nbglcnn.load.torch.isolation.copies import unwrapped
-
+def arrays_of(model: torch.nn.Module, numbers: Mapping[str, Array]) -> dict[str, Array]:
+    """The same as arrays; numbers of 16 bits as float32."""
     found = {}
-    for name, value in tensors_of(unwrapped(model), numbers).items():
+    for name, value in tensors_of(model, model, numbers).items():
         if isinstance(value, torch.Tensor):
             whole = value.float() if value.is_floating_point() else value
             found[name] = whole.cpu().numpy()
     return found
 
 
-def as_loaded(model: Any, state_dict: Mapping[str, Any]) -> Mapping[str, Any]:
+def as_loaded(model: torch.nn.Module, state_dict: Mapping[str, Any]) -> Mapping[str, Any]:
     """The numbers that `model.load_state_dict` makes of these, by code or hooks of the model's own.
 
     Raises:
         InputError: set_extra_state changes more than numbers.
     """
-    import torch
-
-    from nbglcnn.load.torch.isolation.copies import detached_copy, unwrapped
-
-    inner = unwrapped(model)
-    if not any(map(_has_load_code, inner.modules())):
+    if not any(map(_has_load_code, model.modules())):
         return state_dict
-    twin = detached_copy(inner)[0]
+    twin = detached_copy(model)[0]
     given = {n: torch.from_numpy(v) if isinstance(v, np.ndarray) else v
              for n, v in state_dict.items()}  # fmt: skip
     before = _extra_states(twin)
@@ -75,7 +63,7 @@ def as_loaded(model: Any, state_dict: Mapping[str, Any]) -> Mapping[str, Any]:
         return state_dict  # names that are missing: there are better words for it
     if repr(before) != repr(_extra_states(twin)):
         raise InputError(
-            f"load_state_dict: {type(inner).__name__} has a set_extra_state, which changes more "
+            f"load_state_dict: {type(model).__name__} has a set_extra_state, which changes more "
             "than weights; load the state into the model and make another Viewer of it"
         )
     return {n: v for n, v in twin.state_dict().items() if isinstance(v, torch.Tensor)}
