@@ -166,6 +166,23 @@ def test_a_room_imports_only_what_the_design_allows(file: Path) -> None:
             assert room in ONLY_IN[package], f"{room} imports {name}"
 
 
+# The folders of load/torch by step: each may use those before it, the files beside them all.
+STEPS = ("isolation", "record", "edits", "translate", "rewrite", "checks", "weights")
+
+
+def test_the_steps_of_loading_a_module_use_only_earlier_ones() -> None:
+    whole = PACKAGE / "load" / "torch"
+    folders = {one.name for one in whole.iterdir() if one.is_dir() and one.name[0] != "_"}
+    assert folders == set(STEPS)
+    wrong = []
+    for at, step in enumerate(STEPS):
+        for file in (whole / step).glob("*.py"):
+            names = (name.split(".") for name in imports(file))
+            used = {name[3] for name in names if name[:3] == ["nbglcnn", "load", "torch"]}
+            wrong += [f"{step}/{file.name} imports {one}" for one in used - {*STEPS[: at + 1]}]
+    assert not wrong
+
+
 # Of the viewer's files these know the private names of hosts.
 OF_HOSTS = {"blocking.py", "lifetime.py", "marimo.py"}
 VIEWERS = sorted([*(PACKAGE / "widget").rglob("*.py"), *(PACKAGE / "features").rglob("*.py")])

@@ -163,4 +163,4 @@ class TorchModel(Leaf):
         """A copy in eval mode, and what its modules do otherwise in training."""
         from nbglcnn.load.torch.checks.training_mode import mode_of
 
-        return mode_of(self.module)
+        return mode_of(self)

@@ -1,4 +1,4 @@
-"""PyTorch modules: through a hooked export each key is the very tensor that a hook sees."""
+"""PyTorch modules as Graphs, by a recorded run: each key is the tensor that a hook sees."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def load_module(
     What it draws are further inputs, of the user's `noise` or seeded: all inputs come with it.
     `known` receives what the modules gave for these inputs, by key: load runs them anyway. With
     `problems`, which says of a Graph's nodes why they cannot run, these are left to Python, and so
-    are the innermost modules that hold what cannot be exported; `missing` says so of an operator.
+    are the innermost modules that hold what cannot be recorded; `missing` says so of an operator.
     """
     check_module(model)
     noise = Noise(()) if noise is None else noise

@@ -23,7 +23,7 @@ from nbglcnn.load.torch.isolation.process_state import (
 )
 from nbglcnn.load.torch.isolation.redirection import redirected
 from nbglcnn.load.torch.rewrite.adaptive_pools import written_out
-from nbglcnn.load.torch.translate.decompositions import translations
+from nbglcnn.load.torch.translate.exporter_overrides import translations
 from nbglcnn.load.torch.weights.state_dict import tensors_of
 
 

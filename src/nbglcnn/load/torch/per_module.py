@@ -1,4 +1,4 @@
-"""Each module of a model by itself, where the model as a whole cannot be exported."""
+"""Each module of a model by itself, where the model as a whole cannot be loaded."""
 
 from __future__ import annotations
 

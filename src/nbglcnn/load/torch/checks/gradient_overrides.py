@@ -1,4 +1,4 @@
-"""Where a module's own code changes gradients, which an exported model doesn't keep."""
+"""Where a module's own code changes gradients, which a recorded run doesn't keep."""
 
 from __future__ import annotations
 

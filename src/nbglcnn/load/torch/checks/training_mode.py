@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -15,20 +15,23 @@ from nbglcnn.load.torch.checks.gradient_overrides import refuse_overrides
 from nbglcnn.load.torch.isolation.copies import detached_copy
 from nbglcnn.load.torch.isolation.process_state import one_at_a_time
 from nbglcnn.load.torch.isolation.redirection import redirected
-from nbglcnn.load.torch.model import TorchModel
 from nbglcnn.load.training import Dropout, Norm, TrainingMode, scaled
+
+if TYPE_CHECKING:
+    from nbglcnn.load.torch.model import TorchModel
 
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
 NEAR = 1e-3  # of the largest value
 KNOWN = "nn.Dropout and its kin, BatchNorm, StochasticDepth and DropPath"
 
 
-def mode_of(model: nn.Module) -> TrainingMode:
+def mode_of(model: TorchModel) -> TrainingMode:
     """A torch module as it is loaded for training; see `Model.training_mode`."""
-    some = model.training
+    whole = model.module
+    some = whole.training
     dropouts: dict[str, Dropout] = {}
     norms: dict[str, Norm] = {}
-    for path, module in model.named_modules():
+    for path, module in whole.named_modules():
         if some and not module.training:
             continue
         _refuse(path, module)
@@ -40,12 +43,11 @@ def mode_of(model: nn.Module) -> TrainingMode:
             norms[path] = Norm(module.momentum, 0 if counted is None else int(counted))
     frozen = {
         name
-        for name, one in model.named_parameters(remove_duplicate=False)
+        for name, one in whole.named_parameters(remove_duplicate=False)
         if not one.requires_grad
     }
-    return TrainingMode(
-        TorchModel(detached_copy(model)[0]), dropouts, norms, frozenset(frozen), model
-    )
+    twin = type(model)(detached_copy(whole)[0])
+    return TrainingMode(twin, dropouts, norms, frozenset(frozen), whole)
 
 
 def _dropout(module: nn.Module) -> Dropout | None:

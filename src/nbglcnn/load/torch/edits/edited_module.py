@@ -20,7 +20,7 @@ from nbglcnn.features.edits.transforms import INJECT
 from nbglcnn.graph import Array, Graph
 from nbglcnn.load.names import replaced
 from nbglcnn.load.torch.edits.hooks import bent_hooks, check_called
-from nbglcnn.load.torch.edits.recorded_module import Traced, bend_operator, programs_kept
+from nbglcnn.load.torch.edits.recorded_module import RecordedModule, bend_operator, programs_kept
 from nbglcnn.load.torch.edits.tensor_edits import bent_tensor
 from nbglcnn.load.torch.isolation.copies import detached_copy
 from nbglcnn.load.torch.isolation.module_checks import check_mode
@@ -29,22 +29,22 @@ from nbglcnn.load.torch.record.random_draws import Draw, bent, fresh
 from nbglcnn.plan.schema import Plan, Value
 
 Compiled = Callable[[Any, Sequence[Array]], tuple[Graph, Plan]]
-NEAR = 1e-4  # of the largest value: so near a trace has to be to the module that it is of
+NEAR = 1e-4  # of the largest value: so near a recorded run has to be to the module
 
 
 @dataclass(frozen=True)
 class Ready:
-    """What is known for inputs of one kind; `traced` where operators of forward are edited.
+    """What is known for inputs of one kind; `recorded` where operators of forward are edited.
 
     `keys` are those of its nodes, by name, `template` is the output without its tensors. `noise`
-    are the keys of what forward draws, `draws` the calls where it is traced.
+    are the keys of what forward draws, `draws` the calls where it is recorded.
     """
 
     bends: Bending
     inputs: tuple[str, ...]
     noise: tuple[str, ...] = ()
     draws: tuple[Draw, ...] = ()
-    traced: Traced | None = None
+    recorded: RecordedModule | None = None
     keys: Mapping[str, str] | None = None
     template: Any = None
 
@@ -88,8 +88,8 @@ class BentModule(torch.nn.Module):
             if kind not in self._ready:
                 self._ready[kind] = self._prepared(given)
             ready = self._ready[kind]
-            if ready.traced is not None:
-                return self._run(ready, ready.traced, given)
+            if ready.recorded is not None:
+                return self._run(ready, ready.recorded, given)
             hooks = bent_hooks(self.model, ready.inputs, ready.bends)
             with hooks as done, self._noise(ready, done):
                 found = self.model(*given)
@@ -107,13 +107,13 @@ class BentModule(torch.nn.Module):
             return bent(ready.noise, change)
         return contextlib.nullcontext()
 
-    def _run(self, ready: Ready, traced: Traced, given: Sequence[torch.Tensor]) -> Any:
+    def _run(self, ready: Ready, recorded: RecordedModule, given: Sequence[torch.Tensor]) -> Any:
         device = next((one.device for one in given), torch.device("cpu"))
         drawn = [fresh(one).to(device) for one in ready.draws]
         for at, key in enumerate(ready.noise):
             if key in ready.bends:
                 drawn[at] = bent_tensor(ready.bends, key, drawn[at])
-        outputs, _ = traced.run(
+        outputs, _ = recorded.run(
             self.model,
             (*given, *drawn),
             lambda key, tensor: bent_tensor(ready.bends, key, tensor),
@@ -136,12 +136,12 @@ class BentModule(torch.nn.Module):
         between = _between_modules(plan, bends)
         if not between:
             return Ready(bends, inputs, noise)
-        return self._traced(given, arrays, bends, inputs, noise, between)
+        return self._with_recorded(given, arrays, bends, inputs, noise, between)
 
     def _copy(self) -> torch.nn.Module:
         return detached_copy(self.model)[0].cpu()
 
-    def _traced(
+    def _with_recorded(
         self,
         given: Sequence[torch.Tensor],
         arrays: Sequence[Array],
@@ -170,19 +170,19 @@ class BentModule(torch.nn.Module):
         template = replaced(true, _is_tensor, emptied)
         program = kept[-1]
         every = len(program.graph.output_node().args[0])
-        traced = Traced(program, range(every - len(outputs), every))
-        keys = _node_names(graph, traced, between)
-        check_called(bends, traced.bent() | set(between) | set(noise), self.model)
+        recorded = RecordedModule(program, range(every - len(outputs), every))
+        keys = _node_names(graph, recorded, between)
+        check_called(bends, recorded.bent() | set(between) | set(noise), self.model)
         numbers = [tensor for _, tensor in drawn]
         with torch.no_grad():
-            found, _ = traced.run(self.model, (*given, *numbers), lambda _, tensor: tensor, {})
+            found, _ = recorded.run(self.model, (*given, *numbers), lambda _, tensor: tensor, {})
         if any(node.python for node in graph.nodes) or not _near(found, outputs):
             raise InputError(
                 f"{between[0]} cannot be replayed in PyTorch: what was recorded of "
                 f"{type(self.model).__name__} gives other numbers than the module itself"
             )
         draws = tuple(draw for draw, _ in drawn)
-        return Ready(bends, inputs, noise, draws, traced, keys, template)
+        return Ready(bends, inputs, noise, draws, recorded, keys, template)
 
 
 def _is_tensor(one: Any) -> bool:
@@ -256,9 +256,9 @@ def _for_batch(
     return found, own
 
 
-def _node_names(graph: Graph, traced: Traced, between: Sequence[str]) -> dict[str, str]:
+def _node_names(graph: Graph, recorded: RecordedModule, between: Sequence[str]) -> dict[str, str]:
     """The recorded nodes that give the values of these keys; InputError by name where none does."""
-    nodes, values = traced.nodes(), {key.name: key.value for key in graph.keys}
+    nodes, values = recorded.nodes(), {key.name: key.value for key in graph.keys}
     found = {}
     for key in between:
         # Where an input has the name of an operator, draft.free_name has put a number behind that.

@@ -1,8 +1,8 @@
 """A module as what was recorded of it: its operators one by one, with edits between them.
 
-The names of the recorded operators are those of the Graph's values, so that a key of
-an operator that belongs to no module is found here. Edits of modules are in the trace, as calls of
-an operator of our own.
+The names of the recorded operators are those of the Graph's values, so that a key of an operator
+that belongs to no module is found here. Edits of modules are recorded as calls of an operator of
+our own.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def keep(program: Any) -> None:
 
 @cache
 def bend_operator() -> Any:
-    """nbglcnn::bend(x, key): where a trace has an edit of a module; nothing is computed by it."""
+    """nbglcnn::bend(x, key): stands for an edit of a module; nothing is computed by it."""
     import torch
 
     def same(x: Any, key: str) -> Any:
@@ -55,7 +55,7 @@ def bend_operator() -> Any:
 
 
 @dataclass(frozen=True)
-class Traced:
+class RecordedModule:
     """A recorded program with the outputs that count: the last `count` of all, at `outputs`."""
 
     program: Any
@@ -66,7 +66,7 @@ class Traced:
         return {n.name: n for n in self.program.graph.nodes if n.op == "call_function"}
 
     def bent(self) -> set[str]:
-        """The keys of modules whose edits are in the trace."""
+        """The keys of modules whose edits are in the recording."""
         operator = bend_operator()
         return {str(n.args[1]) for n in self.program.graph.nodes if n.target is operator}
 

@@ -128,7 +128,7 @@ def quiet() -> Iterator[None]:
 
 @contextlib.contextmanager
 def unwound() -> Iterator[None]:
-    """Take back what an export that was broken off has left in PyTorch.
+    """Take back what a recording that was broken off has left in PyTorch.
 
     An interrupt can come between the start of a mode and the `try` that would end it.
     """

@@ -28,7 +28,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from nbglcnn.errors import UnsupportedModel
 from nbglcnn.load.bounds import shown
 
-PLAIN = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)  # classes of what a trace has not made
+PLAIN = (
+    torch.Tensor,
+    torch.nn.Parameter,
+    torch.nn.Buffer,
+)  # classes of what a recording has not made
 WRITE = (
     "read it from the module in forward, as self.conv.weight, and compute the view there, so that "
     "it follows new weights"
@@ -148,7 +152,7 @@ def original_of(copy: torch.nn.Module) -> Original:
 def read_by_numpy(model: torch.nn.Module) -> set[str]:
     """Names of the parameters and buffers that share memory with a NumPy array of the model.
 
-    A trace reads them as constants: what is computed of such an array doesn't follow new numbers.
+    A recording reads them as constants: a value computed of one doesn't follow new numbers.
     """
     held = [byte_bounds(one) for one in _arrays_of(model) if one.size]
     if not held:
@@ -261,7 +265,7 @@ class _Tensors:
         return tree
 
     def _tensor(self, tensor: torch.Tensor) -> torch.Tensor:
-        # What a trace has made is of other classes.
+        # What a recording has made is of other classes.
         if type(tensor) not in PLAIN:
             return tensor
         with torch._C.DisableTorchFunction():
@@ -277,7 +281,7 @@ class _Tensors:
             return span.view(tensor, now)
 
     def _now(self, name: str) -> torch.Tensor:
-        """A parameter or buffer of the copy as it is now: in a trace the tracer's."""
+        """A parameter or buffer of the copy as it is now: in a recording the recorder's."""
         path, _, own = name.rpartition(".")
         found: torch.Tensor = getattr(self._root.get_submodule(path), own)
         # torch.func.functional_call puts tensors of the original in the place of the copy's.
@@ -285,7 +289,7 @@ class _Tensors:
 
 
 class _Functions(TorchFunctionMode):
-    """A mode for a trace, in which an operator's arguments are the tracer's."""
+    """A mode for a recording, or PyTorch's exporter, whose tensors an operator gets."""
 
     def __init__(self, tensors: _Tensors) -> None:
         super().__init__()

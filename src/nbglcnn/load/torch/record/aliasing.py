@@ -1,6 +1,6 @@
 """Modules that give back a tensor which was there before their call, and who reads it behind them.
 
-A Dropout in eval mode, an Identity: in a trace such a tensor is one value, whoever reads it. So
+A Dropout in eval mode, an Identity: in a recording such a tensor is one value, whoever reads it. So
 their calls return another name of it, and what reads that name reads behind the module.
 """
 

@@ -323,7 +323,7 @@ def run(
                 inner = record.stack[-2]
                 raise _transformed(inner.path, f"{inner.name or 'the model itself'}"
                                    f" ({inner.module_type}){line_of_call()}")  # fmt: skip
-            # Before anything is copied, run again, exported or lowered: that takes a minute.
+            # Before anything is copied, run again, recorded or lowered: that takes a minute.
             if tensor.numel() > MAX_ELEMENTS:
                 raise _too_large(call, tensor)
             call.outputs.append((suffix, len(record.captured)))

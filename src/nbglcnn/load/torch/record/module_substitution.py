@@ -91,8 +91,7 @@ def widened(
 ) -> dict[str, str] | None:
     """The cuts with one more, at the module that an error is about; None where that cannot be.
 
-    Modules of the same class and settings are cut with it: each would be found by a trace of its
-    own.
+    Modules of the same class and settings are cut with it: each would take a recording to be found.
     """
     paths = {id(module): path for path, module in reversed(list(model.named_modules()))}
     modules = dict(model.named_modules(remove_duplicate=False))

@@ -11,10 +11,10 @@ from math import prod
 from typing import Any
 
 from nbglcnn.load.passes.algebra import DOMAIN
+from nbglcnn.load.torch.translate.decompositions import MOST_EVEN
 from nbglcnn.load.torch.translate.functional_names import STANDS_FOR
 
 FLOAT, INT64 = 1, 7  # TensorProto's
-MOST_EVEN = 4096  # pixels of a window; a larger one is joined axis by axis, and its gradient too
 
 
 def pool_adaptively(program: Any) -> None:

@@ -1,4 +1,4 @@
-"""PyTorch operators that onnxscript has no function for, written with others or of our own."""
+"""PyTorch operators that have no form in ONNX, written with others or of our own."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from nbglcnn.errors import UnsupportedOperator
 from nbglcnn.load.passes.algebra import DOMAIN
-from nbglcnn.load.torch.edits.recorded_module import bend_operator
-from nbglcnn.load.torch.rewrite.adaptive_pools import MOST_EVEN
-from nbglcnn.load.torch.translate.attention import attention
-from nbglcnn.load.torch.translate.resize import resizes
 from nbglcnn.load.torch.translate.translation import known
 
 if TYPE_CHECKING:
     import torch
+
+
+MOST_EVEN = 4096  # pixels of a window; a larger one is joined axis by axis, and its gradient too
 
 
 @cache
@@ -126,137 +125,6 @@ def decompositions() -> Mapping[Any, Callable[..., Any]]:
             x, dim, descending
         ),
     }
-
-
-def translations() -> Mapping[Any, Callable[..., Any]]:
-    """For torch.onnx.export: operators whose form in ONNX loses what PyTorch keeps."""
-    import torch
-    from onnxscript import opset18
-
-    def log_sigmoid(x: Any) -> Any:
-        """log(sigmoid(x)), as onnxscript writes it, is −∞ where the sigmoid falls to 0."""
-        return opset18.Neg(opset18.Softplus(opset18.Neg(x)))
-
-    aten = torch.ops.aten
-    return {
-        aten.atan2.default: _atan2,
-        aten.sinc.default: _sinc,
-        **dict.fromkeys((aten.xlogy.Tensor, aten.xlogy.Scalar_Self), _xlogy),
-        aten.xlogy.Scalar_Other: _xlogy,
-        torch.ops.aten.log_sigmoid.default: log_sigmoid,
-        torch.ops.aten.scaled_dot_product_attention.default: attention,
-        bend_operator(): lambda x, key: opset18.Identity(x),
-        **resizes(),
-        **_stacks(),
-    }
-
-
-# Axes that a tensor of too few dimensions gets, by their number: torch.atleast_1d, 2d and 3d.
-_AT_LEAST: Mapping[int, Sequence[Sequence[int]]] = {
-    1: ([0],),
-    2: ([0, 1], [0]),
-    3: ([0, 1, 2], [0, 2], [2]),
-}
-
-
-def _stacks() -> Mapping[Any, Callable[..., Any]]:
-    """`torch.hstack` and its like, which onnxscript writes as loops over a sequence."""
-    import torch
-    from onnxscript import opset18
-
-    def axes(numbers: Sequence[int]) -> Any:
-        return opset18.Constant(value_ints=[*numbers])
-
-    def joined(tensors: Sequence[Any], missing: Sequence[Sequence[int]], axis: int) -> Any:
-        made = [
-            opset18.Unsqueeze(one, axes(missing[len(one.shape)]))
-            if len(one.shape) < len(missing)
-            else one
-            for one in tensors
-        ]
-        return opset18.Concat(*made, axis=axis)
-
-    def hstack(tensors: Sequence[Any]) -> Any:
-        return joined(tensors, _AT_LEAST[1], int(len(tensors[0].shape) > 1))
-
-    def vstack(tensors: Sequence[Any]) -> Any:
-        return joined(tensors, _AT_LEAST[2], 0)
-
-    def dstack(tensors: Sequence[Any]) -> Any:
-        return joined(tensors, _AT_LEAST[3], 2)
-
-    def column_stack(tensors: Sequence[Any]) -> Any:
-        return joined(tensors, ([0, 1], [1]), 1)
-
-    aten = torch.ops.aten
-    return {
-        aten.hstack.default: hstack,
-        aten.vstack.default: vstack,
-        aten.row_stack.default: vstack,
-        aten.dstack.default: dstack,
-        aten.column_stack.default: column_stack,
-    }
-
-
-# What a Where doesn't choose is computed of harmless numbers, as in jax.numpy: a quotient of 0 by 0
-# would give NaN to the gradient else.
-
-
-def _onnx() -> Any:
-    from onnxscript import opset18
-
-    return opset18
-
-
-def _sinc(x: Any) -> Any:
-    onnx = _onnx()
-
-    one = onnx.CastLike(1.0, x)
-    zero = onnx.Equal(x, onnx.CastLike(0.0, x))
-    angle = onnx.Where(zero, one, onnx.Mul(x, onnx.CastLike(math.pi, x)))
-    return onnx.Where(zero, one, onnx.Div(onnx.Sin(angle), angle))
-
-
-def _xlogy(x: Any, y: Any) -> Any:
-    """The product of x and log(y), and 0 where x is 0 and y is not NaN."""
-    onnx = _onnx()
-
-    like = x if hasattr(x, "dtype") else y
-    x, y = (onnx.CastLike(one, like) for one in (x, y))
-    zero, one = onnx.CastLike(0.0, like), onnx.CastLike(1.0, like)
-    infinite = onnx.Equal(y, onnx.CastLike(math.inf, like))
-    without = onnx.Or(onnx.LessOrEqual(y, zero), infinite)  # a finite logarithm
-    idle = onnx.And(onnx.Equal(x, zero), without)
-    return onnx.Mul(x, onnx.Log(onnx.Where(idle, one, y)))
-
-
-def _atan2(y: Any, x: Any) -> Any:
-    """By the smaller of y / x and x / y; onnxscript's gives −π for (0, −1) and 0 for NaN."""
-    onnx = _onnx()
-
-    zero, one = onnx.CastLike(0.0, y), onnx.CastLike(1.0, y)
-    pi, half = onnx.CastLike(math.pi, y), onnx.CastLike(math.pi / 2, y)
-    most = onnx.CastLike(3e38, y)
-    # An infinite quotient of infinite numbers would be NaN.
-    y, x = (onnx.Clip(one, onnx.Neg(most), most) for one in (y, x))
-
-    def negative(v: Any) -> Any:  # −0 too
-        return onnx.Or(onnx.Less(v, zero), onnx.Less(onnx.Reciprocal(v), zero))
-
-    def with_sign(number: Any) -> Any:
-        return onnx.Where(negative(y), onnx.Neg(number), number)
-
-    steep = onnx.Greater(onnx.Abs(y), onnx.Abs(x))
-    nothing = onnx.And(onnx.Equal(y, zero), onnx.Equal(x, zero))
-    idle = onnx.Or(steep, nothing)
-    flat = onnx.Div(onnx.Where(idle, zero, y), onnx.Where(idle, one, x))
-    turn = onnx.Where(negative(x), with_sign(pi), zero)
-    inverse = onnx.Div(onnx.Where(steep, x, zero), onnx.Where(steep, y, one))
-    return onnx.Where(
-        steep,
-        onnx.Sub(with_sign(half), onnx.Atan(inverse)),
-        onnx.Add(onnx.Atan(flat), turn),
-    )
 
 
 def _batch_norm(

@@ -38,7 +38,7 @@ def registry() -> Any:
     """Onnxscript's functions by ATen operator, with ours; what they take is looked up when used."""
     from torch.onnx._internal.exporter._registration import ONNXRegistry
 
-    from nbglcnn.load.torch.translate.decompositions import translations
+    from nbglcnn.load.torch.translate.exporter_overrides import translations
 
     made, pending = built(ONNXRegistry.from_torchlib, OPSET)
     for target, function in translations().items():
@@ -209,7 +209,7 @@ class _Onnxscript:
 
 @cache
 def _typed_recorder() -> Any:
-    """The exporter's recorder of operators, with the type of each value that an operator gives.
+    """PyTorch's recorder of ONNX's operators, with the type of each value that an operator gives.
 
     A Python number gets the type of the tensor beside it only where that one's type is known.
     """
