@@ -67,7 +67,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "features.mirror": {
         FEATURE,
-        *("codegen", "features.training", "graph", "load", "lowering", "plan", "widget"),
+        *("codegen", "features.training", "graph", "load", "plan", "widget"),
     },
     "features.teaching": {
         FEATURE,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nbglcnn import load
-from nbglcnn.graph import Array, Graph
 from nbglcnn.codegen.weights import packed
+from nbglcnn.graph import Array, Graph
 from nbglcnn.plan.schema import Float32
 from nbglcnn.widget.network import Network, changed_values
 

@@ -148,12 +148,6 @@ def _left_out(others: Sequence[tuple[str, Any]]) -> str:
     return f"forward also gives what is no tensor and is left out: {some}{more}"
 
 
-def _same(a: Sequence[Array], b: Sequence[Array]) -> bool:
-    return len(a) == len(b) and all(
-        np.array_equal(x, y, equal_nan=x.dtype.kind == "f") for x, y in zip(a, b, strict=True)
-    )
-
-
 def _draft(
     converted: Converted, input_names: Sequence[str], arrays: Sequence[Array]
 ) -> tuple[Draft, list[str], list[Word]]:

@@ -43,7 +43,7 @@ def choose_by_masks(program: Any) -> None:
             one = _everywhere(graph, node, selected)
             if one is not None:
                 selected[node] = one
-    _clean(graph, selected)
+    graph.eliminate_dead_code()  # what was selected, which nothing reads any more
 
 
 def _nodes(program: Any) -> Any:
@@ -143,19 +143,6 @@ def _same(a: Any, b: Any) -> bool:
         and len(a.args) == len(b.args)
         and all(x is y or x == y or _same(x, y) for x, y in zip(a.args, b.args, strict=True))
     )
-
-
-def _clean(graph: Any, selected: dict[Any, _Selected]) -> None:
-    """Drop what nobody reads any more, and what was asserted of the number of selected rows."""
-    rows = set(selected)
-    for node in graph.nodes:
-        if any(source in rows for source in node.all_input_nodes) and node.op == "call_function":
-            rows.add(node)
-    for node in reversed(list(graph.nodes)):
-        asserts = "assert" in str(node.target) or "constrain_range" in str(node.target)
-        if node in rows and not node.users and (asserts or not node.is_impure()):
-            graph.erase_node(node)
-    graph.eliminate_dead_code()
 
 
 def refuse_by_size(program: Any) -> None:
