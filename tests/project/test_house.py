@@ -166,6 +166,27 @@ def test_a_room_imports_only_what_the_design_allows(file: Path) -> None:
             assert room in ONLY_IN[package], f"{room} imports {name}"
 
 
+# What tells the kinds of models apart, and the files outside of load/ that do: the references run
+# each kind, the command line makes it, and others check what the user has given.
+KINDS = {"TorchModel", "OnnxModel", "Prepared", "Joined", "is_module"}
+OF_KINDS = {
+    *("reference.py", "python_fallback.py", "widget/load_progress.py"),
+    *("cli/bench.py", "cli/inputs.py", "cli/models.py"),
+    *("features/compare/comparison.py", "features/edits/apply_bends.py"),
+    "features/mirror/host.py",
+}
+
+
+def test_only_these_files_tell_kinds_of_models_apart() -> None:
+    found = set()
+    for file in SOURCES:
+        names = [name.split(".") for name in imports(file) if name.startswith("nbglcnn.load")]
+        asks = re.search(r"\bload\.(Joined|Prepared|is_module)\b", file.read_text("utf-8"))
+        if room_of(file) != "load" and (asks or any(name[-1] in KINDS for name in names)):
+            found.add(file.relative_to(PACKAGE).as_posix())
+    assert found == OF_KINDS
+
+
 # The folders of load/torch by step: each may use those before it, the files beside them all.
 STEPS = ("isolation", "record", "edits", "translate", "rewrite", "checks", "weights")
 
