@@ -25,7 +25,7 @@ from torch import nn  # noqa: E402
 
 import nbglcnn  # noqa: E402
 from browsers import EMPTY, chromium_arguments, find_chromium, serving  # noqa: E402
-from nbglcnn.lowering.glsl import Kernel, program_source  # noqa: E402
+from nbglcnn.codegen.glsl import Kernel, program_source  # noqa: E402
 from nbglcnn.plan.layout import Layout  # noqa: E402
 from page import GlPage  # noqa: E402
 

@@ -11,7 +11,7 @@ from nbglcnn.disagreements import disagreement
 from nbglcnn.errors import InputError, NbglcnnError, UnsupportedModel
 from nbglcnn.features.edits.replay import bending, check_replayed
 from nbglcnn.graph import Graph
-from nbglcnn.load import alone, bare, load, partly, prepared
+from nbglcnn.load import Model, model_of
 from nbglcnn.lowering.layers import layer_keys, layer_nodes, spelled
 from nbglcnn.lowering.lower import Observe, lower
 from nbglcnn.lowering.shapes import layer_name, partial_shapes
@@ -59,7 +59,7 @@ def compile(
             known.
         ModelError: the file is damaged or unsafe.
     """
-    graph, _ = load(prepared(model, preprocess), x)
+    graph, _ = model_of(model, preprocess).load(x)
     return lower(graph, observe=observe, target=target, precision=precision)
 
 
@@ -75,15 +75,14 @@ def check(model: Any, x: Any = None, *, preprocess: Any = None) -> Report[Suppor
     has its row; what lies behind one that neither can run nor be computed in Python may have to be
     left open.
     """
-    model = prepared(model, preprocess)
+    model = model_of(model, preprocess)
     try:
         graph, _ = load_mixed(model, x)
     except UnsupportedModel as error:
         with contextlib.suppress(UnsupportedModel):  # where it isn't about single nodes
-            if (found := partly(model, x)) is not None:
+            if (found := model.partly(x)) is not None:
                 return Report(tuple(_in_order(found)), "can run")
-        name = type(bare(model)).__name__
-        whole = Support(name, "the whole", False, str(error))
+        whole = Support(model.name, "the whole", False, str(error))
         return Report((*_apart(model, x), whole), "can run")
     return Report(tuple(_supported(graph)), "can run")
 
@@ -128,15 +127,15 @@ def verify(session: Session, model: Any, x: Any = None, *, preprocess: Any = Non
     store = session.bends.store
     edits, injected = store.edits, store.arrays
     check_replayed(edits, injected)
-    model = prepared(model, preprocess)
-    graph, arrays = load(model, x)
+    model = model_of(model, preprocess)
+    graph, arrays = model.load(x)
     found = session.run(*arrays)
     bends = bending(plan, edits, injected, found)
     notes = Notes()
     expected = reference(model, graph, arrays, bends=bends, notes=notes)
     if missing := [k for k in plan.computed if k not in expected and k not in notes.unable]:
         raise InputError(
-            f"{type(bare(model)).__name__} has no layer {missing[0]!r}: "
+            f"{model.name} has no layer {missing[0]!r}: "
             "give the model that this Plan was compiled from, and its preprocess if there was one"
         )
     return compared(
@@ -155,9 +154,9 @@ def verify(session: Session, model: Any, x: Any = None, *, preprocess: Any = Non
     )
 
 
-def _apart(model: Any, x: Any) -> Iterator[Support]:
+def _apart(model: Model, x: Any) -> Iterator[Support]:
     """A row for each module of a model, tried alone."""
-    for path, kind, found in alone(model, x):
+    for path, kind, found in model.modules_alone(x):
         if isinstance(found, NbglcnnError):
             yield Support(path, kind, False, str(found))
             continue

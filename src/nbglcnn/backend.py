@@ -13,31 +13,27 @@ from nbglcnn.errors import InputError, ModelError, OpenGLUnavailable
 from nbglcnn.graph import Array
 from nbglcnn.inputs.arguments import check_count
 from nbglcnn.inputs.arrays import plain_array
-from nbglcnn.load import load, rewrites
+from nbglcnn.load import load, rewrites, rewritten_shape_inputs
 from nbglcnn.lowering.lower import lower
 from nbglcnn.ops import OPERATORS
 from nbglcnn.plan.schema import Plan
 from nbglcnn.runtime.session import Session
 
-# Inputs that decide shapes or which program runs: a Plan is made for one value of each.
-# The last ones are written as others when a model is loaded, or computed then.
-SHAPE_INPUTS: Mapping[str, tuple[int, ...]] = {
-    **{name: record.shape_inputs for name, record in OPERATORS.items() if record.shape_inputs},
-    **dict.fromkeys(("Upsample", "OneHot", "AffineGrid"), (1,)),
-    "ConstantOfShape": (0,),
-    "Range": (0, 1, 2),
-}
 # Whose output depends on the shape of the input, not on its numbers.
 OF_SHAPE = {"Shape", "Size"}
 WHOLE = {TensorProto.INT32, TensorProto.INT64, TensorProto.BOOL}
 
 
 def shape_inputs(model: ModelProto) -> set[str]:
-    """The model's inputs that a shape depends on, directly or through integer arithmetic."""
+    """The model's inputs that a shape depends on, directly or through integer arithmetic.
+
+    A Plan is made for one value of each.
+    """
     asked: set[str] = set()
     direct: set[str] = set()
     for node in reversed(model.graph.node):
-        positions = SHAPE_INPUTS.get(node.op_type, ())
+        record = OPERATORS.get(node.op_type)
+        positions = record.shape_inputs if record else rewritten_shape_inputs(node.op_type)
         direct.update(name for k, name in enumerate(node.input) if k in positions)
         if node.op_type not in OF_SHAPE and any(o in asked | direct for o in node.output):
             asked.update(node.input)
@@ -56,7 +52,7 @@ def unsupported(model: ModelProto) -> set[str]:
             continue
         computed.update(node.output)
         domain = "" if node.domain == "ai.onnx" else node.domain
-        runs = not domain and (node.op_type in OPERATORS or node.op_type in SHAPE_INPUTS)
+        runs = not domain and node.op_type in OPERATORS
         if not (runs or rewrites(node.op_type, domain) or (domain, node.op_type) in functions):
             found.add(node.op_type)
     return found

@@ -12,16 +12,17 @@ from nbglcnn.errors import InputError, NbglcnnError, UnsupportedModel, Unsupport
 from nbglcnn.graph import Array, Graph, Node, with_python
 from nbglcnn.load import (
     Joined,
-    Prepared,
+    Known,
+    Leaf,
+    Loaded,
+    Model,
     Side,
-    is_module,
-    load,
+    model_of,
     parameters_of,
-    partly,
     with_parameters,
-    with_picture,
 )
 from nbglcnn.load.draft import DependsOnRefused, Unknown
+from nbglcnn.load.onnx.onnx_model import OnnxModel
 from nbglcnn.load.onnx.runtime import of_file
 from nbglcnn.load.passes.evaluate import evaluate, run_graph
 from nbglcnn.lowering.shapes import layer_name, left_to_python, missing
@@ -44,16 +45,8 @@ def load_mixed(
         UnsupportedModel: Python cannot compute them either, or numbers decide what is computed.
     """
     known = {} if known is None else known
-    if isinstance(model, Prepared):
-        given = with_picture(model, x)
-        graph, arrays = load_mixed(model.model, given.arrays, known)
-        return given.whole(graph, known), (given.inputs[0], *arrays[1:])
-    if isinstance(model, Joined):
-        graph, arrays = load(model)
-    elif is_module(model):
-        graph, arrays = load(model, x, known, left_to_python, missing)
-    else:
-        graph, arrays = _of_onnx(model, x)
+    model = model_of(model)
+    graph, arrays = model.load(x, known, _read)
     try:
         known.update(values_in_python(model, graph, arrays, known))
     except NbglcnnError as error:
@@ -66,35 +59,42 @@ def load_mixed(
     return graph, arrays
 
 
+def _read(leaf: Leaf, x: Any, known: Known | None) -> Loaded:
+    """A module's or file's Graph, in which Python computes the layers that cannot run."""
+    if isinstance(leaf, OnnxModel):
+        return _of_onnx(leaf, x)
+    return leaf.read(x, known, left_to_python, missing)
+
+
 def of_first(
-    model: Any, graph: Graph, arrays: Sequence[Array], batch: int, *, strict: bool = False
-) -> tuple[Any, Graph, tuple[Array, ...]]:
+    model: Model, graph: Graph, arrays: Sequence[Array], batch: int, *, strict: bool = False
+) -> tuple[Model, Graph, tuple[Array, ...]]:
     """The model, its Graph with the weights that it has, and its inputs: of a batch's first."""
     if isinstance(model, Joined):
         sides = [Side(*of_first(side.model, side.graph, side.arrays, batch, strict=strict))
-                 for side in (model.a, model.b)]  # fmt: skip
+                 for side in model.sides]  # fmt: skip
         model = replace(model, a=sides[0], b=sides[1])
     first = tuple(array[:1] if array.shape[:1] == (batch,) else array for array in arrays)
     own = len(first) - len(graph.noise)
     x = first[:own] if graph.arguments is None else graph.arguments.example(first[:own])
-    loaded, found = (load if strict else load_mixed)(model, x)
+    loaded, found = model.load(x) if strict else load_mixed(model, x)
     # Noise without an axis of the batch stays; where its shape follows from it in another way, not.
     found = tuple(
         old if old.shape == new.shape else new for old, new in zip(first, found, strict=True)
     )
     weights = parameters_of(graph)
-    if isinstance(model, Joined):  # whose own inputs may be older ones
+    if model.sides:  # whose own inputs may be older ones
         found = first
     return model, with_parameters(loaded, weights), found
 
 
-def _of_onnx(model: Any, x: Any) -> tuple[Graph, tuple[Array, ...]]:
+def _of_onnx(model: OnnxModel, x: Any) -> Loaded:
     """The same of an ONNX model. What cannot be read is run first, for the shape of what it gives.
 
     The error of `load` where that doesn't help.
     """
     try:
-        graph, arrays = load(model, x)
+        graph, arrays = model.read(x)
     except UnsupportedModel:
         known: dict[str, tuple[Array, str]] = {}
         while (more := _unread(model, x, known)) is not None:
@@ -108,14 +108,13 @@ def _of_onnx(model: Any, x: Any) -> tuple[Graph, tuple[Array, ...]]:
 
 
 def _unread(
-    model: Any, x: Any, known: Mapping[str, tuple[Array, str]]
+    model: OnnxModel, x: Any, known: Mapping[str, tuple[Array, str]]
 ) -> tuple[Graph, tuple[Array, ...], dict[str, tuple[Array, str]]] | None:
     """What can be read when some values are `known`, and the values of what then cannot, and why.
 
     None where these cannot be had. What lies behind them may be read when they are known.
     """
-    part = partly(model, x, known)
-    assert part is not None
+    part = model.partly(x, known)
     wrong = [
         (node, error) for node, error in part.refused if not isinstance(error, DependsOnRefused)
     ]
@@ -125,7 +124,7 @@ def _unread(
     if not all(isinstance(error, Unknown) and node.op not in DECIDING for node, error in wrong):
         return None
     names = [name for node, _ in wrong for name in node.outputs if name]
-    found = of_file(model, part.graph, part.arrays, names) if names else {}
+    found = of_file(model.source, part.graph, part.arrays, names) if names else {}
     given: dict[str, tuple[Array, str]] = {}
     for node, error in wrong:
         own = [name for name in node.outputs if name]
@@ -162,7 +161,7 @@ def keys_in_python(graph: Graph) -> dict[str, str]:
 
 
 def values_in_python(
-    model: Any, graph: Graph, arrays: Sequence[Array], known: Mapping[str, Array] | None = None
+    model: Model, graph: Graph, arrays: Sequence[Array], known: Mapping[str, Array] | None = None
 ) -> dict[str, Array]:
     """What the framework makes of the inputs for the layers that it computes, by key.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
-from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from math import prod
 from typing import Any
@@ -15,14 +14,18 @@ from nbglcnn.errors import NbglcnnError
 from nbglcnn.features.edits.bent_graph import behind_of, bent_graph, between_modules
 from nbglcnn.features.edits.replay import NONE, Bending
 from nbglcnn.graph import Array, Graph, Key, Node
-from nbglcnn.load import Joined, Prepared, bare, behind, front, is_module, one_at_a_time
+from nbglcnn.load import Joined, Leaf, Model, Prepared, behind, front, model_of, one_at_a_time
 from nbglcnn.load.joined import A, differences, parts
 from nbglcnn.load.onnx.runtime import of_file
 from nbglcnn.load.passes.evaluate import run_graph, steps_to
 from nbglcnn.report import Notes, match, nearest_of
 
 EXACT_MACS = 10**10  # some ten seconds
-ENGINES = {"onnxruntime": "ONNX Runtime", "onnx": "onnx.reference"}
+# By the kind of a model, the first package that is installed.
+ENGINES: Mapping[str, Mapping[str, str]] = {
+    "torch": {"torch": "PyTorch"},
+    "onnx": {"onnxruntime": "ONNX Runtime", "onnx": "onnx.reference"},
+}
 # A layer as it was loaded may be so many times its float32 error from the model's own.
 CLEARED = 100
 
@@ -45,16 +48,7 @@ def reference(
     Raises:
         InputError: a bend cannot be replayed.
     """
-    if isinstance(model, Joined):
-        return _joined_reference(model, graph, arrays, names, bends, notes=notes)
-    if isinstance(model, Prepared):
-        of = partial(reference, notes=notes)
-        return _prepared_reference(model, graph, arrays, names, bends, of)
-    bent = bent_graph(graph, bends)
-    if is_module(model):
-        with one_at_a_time():
-            return _by_torch(model, bent, arrays, names, bends, notes)
-    return _by_onnx(model, bent, arrays, names, bends, notes)
+    return _of_leaves(_reference, np.float32, model_of(model), graph, arrays, names, bends, notes)
 
 
 def exact(
@@ -69,16 +63,7 @@ def exact(
     PyTorch runs its own modules; what an ONNX file holds is computed from its Graph by
     onnx.reference, for ONNX Runtime has hardly an operator for doubles.
     """
-    if isinstance(model, Joined):
-        return _joined_reference(model, graph, arrays, names, bends, of=exact)
-    if isinstance(model, Prepared):
-        wide = [_as(array, np.float64) for array in arrays]
-        return _prepared_reference(model, graph, wide, names, bends, exact)
-    bent = bent_graph(graph, bends)
-    if not is_module(model):
-        return _exact_of_graph(bent, arrays, names)
-    with one_at_a_time():
-        return _exact_by_torch(model, bent, arrays, names, bends)
+    return _of_leaves(_exact, np.float64, model_of(model), graph, arrays, names, bends, None)
 
 
 def layer_alone(
@@ -136,33 +121,88 @@ def cacheable(graph: Graph, known: Mapping[str, Array], names: Collection[str]) 
 
 
 def quick_reference(
-    model: Any, graph: Graph, arrays: Sequence[Array], names: Collection[str]
+    model: Model, graph: Graph, arrays: Sequence[Array], names: Collection[str]
 ) -> dict[str, Array] | None:
     """`reference` where an engine computes it that is quick with large networks, else None."""
     if graph.source == "torch":
         return reference(model, graph, arrays, names)
-    if isinstance(model, Joined):
+    if model.sides:
         return None
-    if isinstance(model, Prepared):
-        made, rest = front(model.preprocess, graph, arrays)
-        own = quick_reference(model.model, behind(graph), rest, set(names) - set(made))
-        return None if own is None else _in_order(graph, {**own, **made}, names)
-    return _by_runtime_alone(model, graph, arrays, names)
+    found = _of_leaves(_quick, np.float32, model, graph, arrays, names, NONE, None)
+    return found if set(names) <= found.keys() else None
 
 
-def _prepared_reference(
-    prepared: Prepared,
+def _reference(
+    leaf: Leaf,
     graph: Graph,
     arrays: Sequence[Array],
     names: Collection[str] | None,
     bends: Bending,
-    of: Callable[..., dict[str, Array]],
+    notes: Notes | None,
 ) -> dict[str, Array]:
-    """The picture and the steps behind it by numpy, and what the model makes of the last."""
-    made, rest = front(prepared.preprocess, graph, arrays, bends.apply)
-    wanted = None if names is None else set(names) - set(made)
-    own = of(prepared.model, behind(graph), rest, wanted, bends.without(made))
-    return _in_order(graph, {**own, **made}, names)
+    bent = bent_graph(graph, bends)
+    if leaf.kind == "onnx":
+        return _by_onnx(leaf, bent, arrays, names, bends, notes)
+    with one_at_a_time():
+        return _by_torch(leaf, bent, arrays, names, bends, notes)
+
+
+def _exact(
+    leaf: Leaf,
+    graph: Graph,
+    arrays: Sequence[Array],
+    names: Collection[str],
+    bends: Bending,
+    notes: Notes | None,
+) -> dict[str, Array]:
+    bent = bent_graph(graph, bends)
+    if leaf.kind == "onnx":
+        return _exact_of_graph(bent, arrays, names)
+    with one_at_a_time():
+        return _exact_by_torch(leaf, bent, arrays, names, bends)
+
+
+def _quick(
+    leaf: Leaf,
+    graph: Graph,
+    arrays: Sequence[Array],
+    names: Collection[str] | None,
+    bends: Bending,
+    notes: Notes | None,
+) -> dict[str, Array]:
+    """What ONNX Runtime gives without onnx.reference, which takes seconds a large network."""
+    found = _by_runtime(leaf, graph, arrays, names)
+    values = {key.value for key in graph.keys if key.name in found}
+    wanted = [key for key in graph.keys if names is None or key.name in names]
+    return from_cache(graph, found, [key.name for key in wanted if key.value in values])
+
+
+# Values by key of a module or file: `_reference`, `_exact` or `_quick`.
+OfLeaf = Callable[..., dict[str, Array]]
+Float = type[np.float32] | type[np.float64]
+
+
+def _of_leaves(
+    of: OfLeaf,
+    dtype: Float,
+    model: Model,
+    graph: Graph,
+    arrays: Sequence[Array],
+    names: Collection[str] | None,
+    bends: Bending,
+    notes: Notes | None,
+) -> dict[str, Array]:
+    """What `of` gives of each module and file, put together for the whole model."""
+    if isinstance(model, Joined):
+        return _of_sides(of, dtype, model, graph, arrays, names, bends, notes)
+    if isinstance(model, Prepared):
+        # The picture and the steps behind it by numpy, and what the model makes of the last.
+        arrays = [_as(array, dtype) for array in arrays] if dtype is np.float64 else arrays
+        made, rest = front(model.preprocess, graph, arrays, bends.apply)
+        wanted = None if names is None else set(names) - set(made)
+        own = of(model.model, behind(graph), rest, wanted, bends.without(made), notes)
+        return _in_order(graph, {**own, **made}, names)
+    return of(model, graph, arrays, names, bends, notes)
 
 
 def _in_order(
@@ -172,14 +212,15 @@ def _in_order(
     return {name: found[name] for name in own if name in found}
 
 
-def _joined_reference(
+def _of_sides(
+    of: OfLeaf,
+    dtype: Float,
     joined: Joined,
     graph: Graph,
     arrays: Sequence[Array],
     names: Collection[str] | None,
     bends: Bending,
-    of: Callable[..., dict[str, Array]] = reference,
-    notes: Notes | None = None,
+    notes: Notes | None,
 ) -> dict[str, Array]:
     """The values of both sides, each by its own framework, and the differences of all pairs."""
     assert graph.comparison is not None
@@ -195,11 +236,9 @@ def _joined_reference(
             A + theirs.name: ours.name
             for theirs, ours in zip(*map(_input_keys, (joined.a.graph, side.graph)), strict=True)
         } if joined.one_input else {})  # fmt: skip
-        if notes is None:
-            values = of(side.model, side.graph, side.arrays, own, inside)
-        else:
-            two = Notes()
-            values = of(side.model, side.graph, side.arrays, own, inside, two)
+        two = None if notes is None else Notes()
+        values = _of_leaves(of, dtype, side.model, side.graph, side.arrays, own, inside, two)
+        if notes is not None and two is not None:
             notes.changes.update((prefix + name, change) for name, change in two.changes.items())
             notes.unable.update((prefix + name, reason) for name, reason in two.unable.items())
         found.update((prefix + name, values[name]) for name in own if name in values)
@@ -207,8 +246,7 @@ def _joined_reference(
         if made.isdisjoint(bends.edits):
             found.update(differences(joined, graph, found, wanted))
         else:
-            found = _values(bent_graph(graph, bends), found, wanted,
-                            np.float64 if of is exact else np.float32)  # fmt: skip
+            found = _values(bent_graph(graph, bends), found, wanted, dtype)
     return {k.name: found[k.name] for k in graph.keys if k.name in wanted and k.name in found}
 
 
@@ -218,10 +256,8 @@ def _input_keys(graph: Graph) -> list[Key]:
 
 def engine(model: Any) -> str:
     """What `reference` computes with, for people to read: "PyTorch 2.13"."""
-    if isinstance(model, Joined):
-        return " and ".join(dict.fromkeys(engine(side.model) for side in (model.a, model.b)))
-    model = bare(model)
-    return _installed({"torch": "PyTorch"} if is_module(model) else ENGINES)
+    found = (_installed(ENGINES[leaf.kind]) for leaf in model_of(model).leaves)
+    return " and ".join(dict.fromkeys(found))
 
 
 def _installed(packages: Mapping[str, str]) -> str:
@@ -323,13 +359,13 @@ def _seen(
     """
     import torch
 
-    from nbglcnn.load.torch.bent import bent_hooks
-    from nbglcnn.load.torch.calls import by_key, run_hooked
-    from nbglcnn.load.torch.check import detached_copy, unwrapped
-    from nbglcnn.load.torch.double import doubled
-    from nbglcnn.load.torch.gradients import bent_tensor
+    from nbglcnn.load.torch.edits.hooks import bent_hooks
+    from nbglcnn.load.torch.edits.tensor_edits import bent_tensor
+    from nbglcnn.load.torch.isolation.copies import detached_copy
+    from nbglcnn.load.torch.isolation.float64_reference import doubled
+    from nbglcnn.load.torch.record.module_calls import by_key, run_hooked
 
-    twin, _ = detached_copy(unwrapped(model))  # the state that the user gave
+    twin, _ = detached_copy(model.module)  # the state that the user gave
     state = twin.state_dict(keep_vars=True)
     for name, value in graph.parameters.items():
         # The Graph may have got other weights since (with_parameters).
@@ -423,7 +459,7 @@ def _by_onnx(
     if notes is None:
         return from_cache(graph, known, names)
     if known.keys() <= {key.name for key in _input_keys(graph)}:
-        notes.engine = _installed({"onnx": ENGINES["onnx"]})
+        notes.engine = _installed({"onnx": ENGINES["onnx"]["onnx"]})
     found = dict(known)
     for key in graph.keys:
         if names is None or key.name in names:
@@ -432,17 +468,6 @@ def _by_onnx(
             except NbglcnnError as error:
                 notes.unable[key.name] = str(error)
     return _in_order(graph, found, names)
-
-
-def _by_runtime_alone(
-    model: Any, graph: Graph, arrays: Sequence[Array], names: Collection[str]
-) -> dict[str, Array] | None:
-    """The same if ONNX Runtime gives all of it: onnx.reference takes seconds a large network."""
-    found = _by_runtime(model, graph, arrays, names)
-    values = {key.value for key in graph.keys if key.name in found}
-    if any(key.value not in values for key in graph.keys if key.name in names):
-        return None
-    return from_cache(graph, found, names)
 
 
 def _by_runtime(
@@ -455,7 +480,7 @@ def _by_runtime(
     """Inputs, and what ONNX Runtime gives for wanted keys of the file, with the Graph's weights."""
     keys = [key for key in graph.keys if names is None or key.name in names]
     known = _given(graph, arrays)
-    given = of_file(model, graph, arrays, [key.name for key in keys], bends)
+    given = of_file(model.source, graph, arrays, [key.name for key in keys], bends)
     for key in keys:
         if key.name in given and given[key.name].shape == graph.shape(key.value):
             known.setdefault(key.name, given[key.name])

@@ -21,6 +21,7 @@ from nbglcnn.features.edits.records import Edit
 from nbglcnn.features.edits.reference import edited
 from nbglcnn.features.edits.replay import bending
 from nbglcnn.load import Joined, Side, load
+from nbglcnn.load import model_of as as_model
 from nbglcnn.load.names import parts
 from nbglcnn.load.onnx import runtime
 from nbglcnn.lowering.lower import lower
@@ -398,7 +399,7 @@ def test_two_networks_are_each_bent_and_their_differences_follow() -> None:
         torch.manual_seed(seed)
         net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()).eval()
         graph, arrays = load(net, IMAGE)
-        sides.append(Side(net, graph, arrays))
+        sides.append(Side(as_model(net), graph, arrays))
     joined = Joined(*sides, one_input=True, one_model=False)
     with Session(lower(joined.graph)) as session:
         keys = [value.key for value in session.plan.values]

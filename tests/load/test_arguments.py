@@ -14,7 +14,7 @@ from torch import nn
 import nbglcnn
 from equal import assert_equal
 from nbglcnn import InputError, Plan, Preprocess, Session, UnsupportedModel, Viewer, compile
-from nbglcnn.load import load, prepared
+from nbglcnn.load import load, model_of
 from nbglcnn.reference import reference
 
 X = torch.randn(2, 3, 4, 4, generator=torch.Generator().manual_seed(0))
@@ -270,7 +270,7 @@ def test_a_source_of_one_example_keeps_the_other_arguments() -> None:
 def test_a_picture_with_preprocess_has_nested_arguments_behind_it() -> None:
     picture = torch.rand(2, 3, 4, 4)
     given = {"sample": picture, "timestep": 2, "added_cond_kwargs": {"image_embeds": E}}
-    model = prepared(Conditioned().eval(), Preprocess(mean=(0.5,) * 3, std=(0.25,) * 3))
+    model = model_of(Conditioned().eval(), Preprocess(mean=(0.5,) * 3, std=(0.25,) * 3))
     graph, arrays = load(model, given)
     inputs = [key.name for key in graph.keys if key.kind == "input"]
     assert inputs[-1] == IMAGE

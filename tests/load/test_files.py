@@ -12,7 +12,7 @@ import pytest
 import nbglcnn
 from nbglcnn import InputError, ModelError
 from nbglcnn.cli import main
-from nbglcnn.load.training import training_mode
+from nbglcnn.load import model_of as as_model
 from onnx_models import model_of, node, randn
 
 HEADER = json.dumps({"w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
@@ -119,7 +119,7 @@ def test_every_door_reads_a_cache_of_links(tmp_path: Path, monkeypatch: pytest.M
     viewer.close()
     with nbglcnn.Session(nbglcnn.compile(tmp_path / "again.onnx")) as session:
         np.testing.assert_allclose(session.run(x)["y"], np.maximum(x + weight, 0), rtol=1e-6)
-    assert training_mode(path).dropouts
+    assert as_model(path).training_mode().dropouts
 
 
 @pytest.mark.parametrize("place", ["same folder", "another folder", "both links"])

@@ -10,7 +10,7 @@ from torch import fx, nn
 from torch.testing import assert_close
 
 from nbglcnn import Session, UnsupportedModel, compile
-from nbglcnn.load.torch.recorder import Program, ReadsInput, Recorder
+from nbglcnn.load.torch.record.recorder import Program, ReadsInput, Recorder
 
 Function = Callable[[torch.Tensor], torch.Tensor]
 SHAPE = (2, 4, 8, 8)

@@ -262,7 +262,7 @@ def test_rows_of_an_embedding_bag_may_have_weights() -> None:
 def test_what_onnx_finds_wrong_names_the_module_and_the_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from nbglcnn.load.torch.forms import FORMS
+    from nbglcnn.load.torch.translate.aten_forms import FORMS
 
     monkeypatch.setitem(FORMS, torch.ops.aten.sin.default, lambda call, x: call(
         "Add", x, call.constant(1)

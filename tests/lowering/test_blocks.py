@@ -8,7 +8,7 @@ from torch import nn
 import nbglcnn
 from equal import assert_equal
 from nbglcnn import Session
-from nbglcnn.lowering.builder import Builder
+from nbglcnn.codegen.builder import Builder
 
 
 class Everything(nn.Module):

@@ -8,10 +8,10 @@ from torch import nn
 import nbglcnn
 from equal import assert_equal
 from nbglcnn import Session
+from nbglcnn.codegen.builder import Builder
+from nbglcnn.codegen.glsl import Kernel
+from nbglcnn.codegen.slots import Part, placed, write
 from nbglcnn.load import load
-from nbglcnn.lowering.builder import Builder
-from nbglcnn.lowering.glsl import Kernel
-from nbglcnn.lowering.slots import Part, placed, write
 
 DECLARED = "int count; ivec2 stride, pads; float alpha; ivec3 axes[2]; vec2 scale; float beta"
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from jupyter_client.manager import start_new_kernel
 
-from nbglcnn.load.torch.ahead import MODULES
+from nbglcnn.load.torch.preimport import MODULES
 
 IMPORTS = "import asyncio, gc, sys, warnings\nimport torch\nfrom nbglcnn import Viewer"
 MODEL = """

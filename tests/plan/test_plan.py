@@ -17,9 +17,9 @@ from carrier import LAYOUTS, carrier
 from damaged import resealed
 from equal import assert_equal
 from nbglcnn import ModelError, Plan, Session
+from nbglcnn.codegen.builder import RESHAPE, Builder
 from nbglcnn.graph import batch_of
 from nbglcnn.load import load, with_parameters
-from nbglcnn.lowering.builder import RESHAPE, Builder
 from nbglcnn.lowering.lower import lower, repack
 from nbglcnn.lowering.reuse import reuse_textures
 from nbglcnn.plan.layout import Layout, nchw_of, picture_of

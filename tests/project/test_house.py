@@ -28,8 +28,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "inputs": {"graph", "plan"},
     "pictures": {"graph", "plan"},
     "report": {"graph", "plan", "tables"},
-    "ops": {"graph", "lowering", "plan"},
-    "lowering": {"graph", "ops", "plan"},
+    "codegen": {"graph", "plan"},
+    "ops": {"codegen", "graph", "plan"},
+    "lowering": {"codegen", "graph", "ops", "plan"},
     "losses": {"graph", "ops"},
     "transforms": {EDITS},
     # Of edits what a hook or a node makes of a value; of the Plan how it is shown.
@@ -37,7 +38,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "reference": {EDITS, "graph", "load", "report"},
     "python_fallback": {"graph", "load", "lowering", "reference"},
     # A Session takes edits, as a Viewer does.
-    "runtime": {EDITS, "graph", "inputs", "lowering", "pictures", "plan", "tables"},
+    "runtime": {"codegen", EDITS, "graph", "inputs", "pictures", "plan", "tables"},
     "gradients": {"graph", "load", "lowering", "ops", "runtime"},
     "api": {
         *("disagreements", EDITS, "graph", "load", "lowering", "plan", "python_fallback"),
@@ -48,8 +49,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     FEATURE: {"graph", "plan", "widget"},
     EDITS: {
         FEATURE,
-        *("channels", "graph", "inputs", "load", "lowering", "plan", "python_fallback"),
-        *("transforms", "widget"),
+        *("channels", "codegen", "graph", "inputs", "load", "lowering", "plan"),
+        *("python_fallback", "transforms", "widget"),
     },
     "features.sources": {
         FEATURE,
@@ -66,12 +67,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "features.mirror": {
         FEATURE,
-        "features.training",
-        "graph",
-        "load",
-        "lowering",
-        "plan",
-        "widget",
+        *("codegen", "features.training", "graph", "load", "plan", "widget"),
     },
     "features.teaching": {
         FEATURE,
@@ -168,6 +164,44 @@ def test_a_room_imports_only_what_the_design_allows(file: Path) -> None:
                 assert used in MAY_IMPORT[room] | {room, "errors"}, f"{room} imports {name}"
         elif package in ONLY_IN:
             assert room in ONLY_IN[package], f"{room} imports {name}"
+
+
+# What tells the kinds of models apart, and the files outside of load/ that do: the references run
+# each kind, the command line makes it, and others check what the user has given.
+KINDS = {"TorchModel", "OnnxModel", "Prepared", "Joined", "is_module"}
+OF_KINDS = {
+    *("reference.py", "python_fallback.py", "widget/load_progress.py"),
+    *("cli/bench.py", "cli/inputs.py", "cli/models.py"),
+    *("features/compare/comparison.py", "features/edits/apply_bends.py"),
+    "features/mirror/host.py",
+}
+
+
+def test_only_these_files_tell_kinds_of_models_apart() -> None:
+    found = set()
+    for file in SOURCES:
+        names = [name.split(".") for name in imports(file) if name.startswith("nbglcnn.load")]
+        asks = re.search(r"\bload\.(Joined|Prepared|is_module)\b", file.read_text("utf-8"))
+        if room_of(file) != "load" and (asks or any(name[-1] in KINDS for name in names)):
+            found.add(file.relative_to(PACKAGE).as_posix())
+    assert found == OF_KINDS
+
+
+# The folders of load/torch by step: each may use those before it, the files beside them all.
+STEPS = ("isolation", "record", "edits", "translate", "rewrite", "checks", "weights")
+
+
+def test_the_steps_of_loading_a_module_use_only_earlier_ones() -> None:
+    whole = PACKAGE / "load" / "torch"
+    folders = {one.name for one in whole.iterdir() if one.is_dir() and one.name[0] != "_"}
+    assert folders == set(STEPS)
+    wrong = []
+    for at, step in enumerate(STEPS):
+        for file in (whole / step).glob("*.py"):
+            names = (name.split(".") for name in imports(file))
+            used = {name[3] for name in names if name[:3] == ["nbglcnn", "load", "torch"]}
+            wrong += [f"{step}/{file.name} imports {one}" for one in used - {*STEPS[: at + 1]}]
+    assert not wrong
 
 
 # Of the viewer's files these know the private names of hosts.
@@ -453,7 +487,7 @@ def test_no_page_code_turns_text_into_markup_or_code() -> None:
 
 
 def test_shaders_find_their_numbers_by_name() -> None:
-    # u.i and u.f are counted in lowering/slots.py for a Plan's shaders, in plan/slots.ts for those
+    # u.i and u.f are counted in codegen/slots.py for a Plan's shaders, in plan/slots.ts for those
     # of the page, where these place what is declared; n is the array of those without a prelude.
     counted = re.compile(r"\bu\s*\.\s*[if]\s*\[|\bn\s*\[\s*\d+\s*\]\s*\.|\bintegers=")
     of_pages = list((FRONT_END / "webgl" / "shaders").glob("*.glsl"))

@@ -145,7 +145,7 @@ def test_a_child_that_was_forked_while_a_thread_loads_can_load(forked: Run) -> N
     printed = forked(
         """
         import signal, threading
-        from nbglcnn.load.torch.thread import one_at_a_time
+        from nbglcnn.load.torch.isolation.process_state import one_at_a_time
         loading, done = threading.Event(), threading.Event()
         def load():
             with one_at_a_time():

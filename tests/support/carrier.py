@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from nbglcnn.lowering.builder import FLATTEN, FLATTEN_STRIPS, UNFLATTEN, WIDTH, flat_width
-from nbglcnn.lowering.glsl import program_source
+from nbglcnn.codegen.builder import FLATTEN, FLATTEN_STRIPS, UNFLATTEN, WIDTH, flat_width
+from nbglcnn.codegen.glsl import program_source
+from nbglcnn.codegen.slots import placed, write
 from nbglcnn.lowering.lower import flatten_variant
-from nbglcnn.lowering.slots import placed, write
 from nbglcnn.plan import schema as p
 from nbglcnn.plan.layout import NCHW, Layout
 

@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from unittest.mock import patch
 
 from nbglcnn import Plan, Target
+from nbglcnn.codegen.builder import Builder
 from nbglcnn.graph import Graph
-from nbglcnn.lowering.builder import Builder
 from nbglcnn.lowering.lower import lower
 from nbglcnn.plan.layout import Layout
 

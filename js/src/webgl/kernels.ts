@@ -1,4 +1,4 @@
-// The display's and the statistics' own programs, put together as lowering/glsl.py does for a Plan's.
+// The display's and the statistics' own programs, put together as codegen/glsl.py does for a Plan's.
 import prelude from "../../../src/nbglcnn/ops/shaders/prelude.glsl";
 import { slots } from "../plan/slots.ts";
 import classes from "./shaders/classes.glsl";

@@ -25,7 +25,7 @@ import largest from "./shaders/topk.glsl";
 
 /** Texels beside each other in a texture of ours. */
 const COLUMNS = 1024;
-/** Of more scores a fragment would go round its loops more often than llvmpipe lets it (lowering/glsl.py: ROUNDS). */
+/** Of more scores a fragment would go round its loops more often than llvmpipe lets it (codegen/glsl.py: ROUNDS). */
 const MOST_SCORES = 2 ** 20;
 const MOST_CHANNELS = 2 ** 13;
 /** So many places are brought here and counted at most. */

@@ -42,7 +42,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(given: argparse.Namespace) -> int:
     """Print the medians."""
     from nbglcnn.cli import inputs, models, words
-    from nbglcnn.load import behind, load, with_picture
+    from nbglcnn.load import Prepared, behind, load
     from nbglcnn.lowering.lower import lower
     from nbglcnn.runtime.session import Session
     from nbglcnn.tables import table
@@ -57,7 +57,8 @@ def run(given: argparse.Namespace) -> int:
             for observe in ("outputs", "all")
         )
     own = behind(graph)  # the other engine runs the model alone, on what comes out in front of it
-    taken = arrays if model.prepared is None else with_picture(model.prepared, x).arrays
+    prepared = model.source if isinstance(model.source, Prepared) else None
+    taken = arrays if prepared is None else prepared.pictured(x).arrays
     count = len(own.inputs) - len(graph.noise)  # the framework draws the rest itself
     other, engine, missing = _other(model, own.inputs[:count], taken[:count])
     if missing:

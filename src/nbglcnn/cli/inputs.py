@@ -26,14 +26,16 @@ def example(model: Model, files: Sequence[str], shapes: Shapes, *, resize: bool 
     Raises:
         Refused: a file is none of these, or doesn't fit; or a torch module has no input at all.
     """
-    if model.prepared is not None:
-        return _picture_or_random(model.prepared, files, shapes, resize)
+    from nbglcnn.load import Prepared
+
+    if isinstance(model.source, Prepared):
+        return _picture_or_random(model.source, files, shapes, resize)
     if files:
         return _read(files, _specs(model, shapes), resize)
     if not model.is_python:
         from nbglcnn.load.onnx.model import inputs_of_shapes
 
-        return inputs_of_shapes(model.source, shapes) if shapes else None
+        return inputs_of_shapes(model.bare, shapes) if shapes else None
     if not shapes:
         raise Refused(
             f"{model.name} needs an example input, which its layers' shapes come from. {SHAPE}"
@@ -57,12 +59,11 @@ def _picture_or_random(model: Prepared, files: Sequence[str], shapes: Shapes, re
         return _read(files, [Spec("input")], False, any_size=True)
     import numpy as np
 
-    from nbglcnn.load import with_picture
     from nbglcnn.load.bounds import checked_shape
 
     if len(shapes) > 1:
         raise Refused("--preprocess is for a model of one input: give one --shape, the picture's")
-    shape = with_picture(model, None).inputs[0].shape if not shapes else shapes[0]
+    shape = model.pictured(None).inputs[0].shape if not shapes else shapes[0]
     return np.random.default_rng(0).random(checked_shape("--shape", shape), np.float32)
 
 

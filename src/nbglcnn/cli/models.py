@@ -7,34 +7,30 @@ import sys
 import traceback
 from collections.abc import Sequence
 from contextlib import redirect_stdout
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nbglcnn.cli.words import Refused
 from nbglcnn.errors import nearest
+
+if TYPE_CHECKING:
+    from nbglcnn import load
 
 
 @dataclass(frozen=True)
 class Model:
     """What the functions of nbglcnn take as a model, and what people call it."""
 
-    source: Any
+    source: load.Model
     name: str
     is_python: bool = False
 
     @property
     def bare(self) -> Any:
-        """The source without what comes before it."""
-        from nbglcnn.load import bare
-
-        return bare(self.source)
-
-    @property
-    def prepared(self) -> Any:
-        """The source if something comes before it, else None."""
-        return None if self.bare is self.source else self.source
+        """The module, or the file's path, without what comes before it."""
+        return self.source.source
 
     def beside(self, suffix: str) -> str:
         """A file's name for what is made of it: beside an ONNX file, or else in this folder."""
@@ -48,19 +44,19 @@ def find(text: str, settings: Sequence[tuple[str, Any]] = ()) -> Model:
     Raises:
         Refused: the Python file cannot be imported, or has no such module or function.
     """
-    found = _found(text)
-    if not settings:
-        return found
     from nbglcnn.inputs.preprocess import Preprocess
-    from nbglcnn.load import prepared
+    from nbglcnn.load import model_of
 
-    return replace(found, source=prepared(found.source, Preprocess(**dict(settings))))
+    given, name, is_python = _found(text)
+    preprocess = Preprocess(**dict(settings)) if settings else None
+    return Model(model_of(given, preprocess), name, is_python)
 
 
-def _found(text: str) -> Model:
+def _found(text: str) -> tuple[Any, str, bool]:
+    """A module or a path, what people call it, and whether a Python file has it."""
     file, _, name = text.rpartition(":")
     if file.endswith(".py"):
-        return Model(_made(Path(file).resolve(), name), name, True)
+        return _made(Path(file).resolve(), name), name, True
     if text.endswith(".py"):
         path = Path(text).resolve()
         some = _names(_imported(path))
@@ -69,7 +65,7 @@ def _found(text: str) -> Model:
             f"say what in {path.name} makes the model: {text}:NAME, a torch.nn.Module or a "
             f"function that makes one{has}"
         )
-    return Model(text, Path(text).stem)
+    return text, Path(text).stem, False
 
 
 def _made(path: Path, name: str) -> Any:

@@ -12,7 +12,7 @@ from nbglcnn.errors import InputError, unknown
 from nbglcnn.gradients.seeded import with_gradient
 from nbglcnn.gradients.weight_recomputation import unfolded
 from nbglcnn.graph import Array, Graph, Key
-from nbglcnn.load import check_gradients, load, prepared
+from nbglcnn.load import model_of
 from nbglcnn.lowering.lower import lower
 from nbglcnn.lowering.shapes import infer_shapes
 from nbglcnn.runtime.session import Session
@@ -55,8 +55,8 @@ def gradient(
             detach(), torch.no_grad, an autograd.Function or a backward hook.
     """
     names = (wrt,) if isinstance(wrt, str) else tuple(wrt)
-    model = prepared(model, preprocess)
-    graph, arrays = load(model, x)
+    model = model_of(model, preprocess)
+    graph, arrays = model.load(x)
     values = {name: _value(graph, name) for name in names}
     target = _value(graph, of)
     constants = {v for v in values.values() if graph.values[v].is_constant}
@@ -65,7 +65,7 @@ def gradient(
         value = graph.values[target if name == of else values[name]]
         if value.dtype.kind != "f":
             raise InputError(f"{name} is of {value.dtype.name}; only real numbers have gradients")
-    check_gradients(model, x, graph, set(values.values()))
+    model.check_gradients(x, graph, set(values.values()))
     chosen = np.zeros(graph.shape(target), np.float32)
     try:
         places: Any = ... if index is None else index

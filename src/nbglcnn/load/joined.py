@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,8 +17,12 @@ from nbglcnn.graph import Array, Comparison, Graph, Key, Node, Pair, Value, chec
 from nbglcnn.inputs.arguments import BOTH
 from nbglcnn.load.arguments import Arguments, plain_arguments
 from nbglcnn.load.matching import Pairs, matched
+from nbglcnn.load.model import Known, Leaf, Loaded, Model, Read, Side
 from nbglcnn.load.names import specs_of
 from nbglcnn.load.parameters import with_parameters
+
+if TYPE_CHECKING:
+    from nbglcnn.load.training import TrainingMode
 
 A, B, DIFFERENCE = BOTH, "B.", "difference."  # before the keys of each
 TABLE = "differences"
@@ -24,17 +30,8 @@ FLOAT = 1  # onnx.TensorProto.FLOAT
 
 
 @dataclass(frozen=True)
-class Side:
-    """One of the two: its model, the Graph of it (with the weights that count), and its input."""
-
-    model: Any
-    graph: Graph
-    arrays: tuple[Array, ...]
-
-
-@dataclass(frozen=True)
-class Joined:
-    """Two networks to compare: what `load` takes like a model.
+class Joined(Model):
+    """Two networks to compare.
 
     With `one_input` both read the input of `a`, with `one_model` the weights of `a` where equal.
     `observe` says which layers are compared: "all", "outputs", or their names.
@@ -61,6 +58,38 @@ class Joined:
     def graph(self) -> Graph:
         """The Graph of both networks and of the differences."""
         return _join(self)
+
+    @property
+    def sides(self) -> tuple[Side, ...]:  # type: ignore[override]
+        """Both."""
+        return self.a, self.b
+
+    @property
+    def leaves(self) -> tuple[Leaf, ...]:
+        """The modules and files of both."""
+        return tuple(leaf for side in self.sides for leaf in side.model.leaves)
+
+    def load(self, x: Any, known: Known | None = None, read: Read | None = None) -> Loaded:
+        """The joined Graph and the inputs of both."""
+        return self.graph, self.arrays
+
+    def initial(self, seed: int) -> dict[str, Any]:
+        """InputError: there are two."""
+        raise _no_model("initial")
+
+    def write_onnx(
+        self, graph: Graph, weights: Mapping[str, Array], path: str | os.PathLike[str]
+    ) -> Path:
+        """InputError: there are two."""
+        raise _no_model("to_onnx")
+
+    def training_mode(self) -> TrainingMode:
+        """InputError: there are two."""
+        raise _no_model("train")
+
+
+def _no_model(what: str) -> InputError:
+    return InputError(f"{what}: a comparison is no model; give it to a Viewer of one of the two")
 
 
 def _join(joined: Joined) -> Graph:

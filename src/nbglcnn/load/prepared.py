@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nbglcnn.errors import InputError
+from nbglcnn.errors import InputError, NbglcnnError
 from nbglcnn.graph import Array, Attribute, Graph, Key, Node, Value
 from nbglcnn.inputs.arguments import Spec, as_arrays, channels_last
-from nbglcnn.inputs.known_transforms import understood
 from nbglcnn.inputs.preprocess import LUMA, NAME, Preprocess, Step
 from nbglcnn.load.arguments import Arguments
+from nbglcnn.load.model import Known, Leaf, Loaded, Model, Read
 from nbglcnn.plan.picture_layout import PictureLayout, picture_layout, sides_of
+
+if TYPE_CHECKING:
+    from nbglcnn.load.onnx.model import Given, Part
+    from nbglcnn.load.training import TrainingMode
 
 # What of a Preprocess does nothing to the numbers.
 USUAL_STEPS = (
@@ -25,26 +31,76 @@ USUAL_STEPS = (
 PICTURE = "picture"  # the value that is the input, where steps stand behind it
 
 
-@dataclass(frozen=True, eq=False)
-class Prepared:
-    """A model and its Preprocess: what `load` takes like a model."""
+class Prepared(Model):
+    """A module or file behind its Preprocess."""
 
-    model: Any
     preprocess: Preprocess
 
+    def __init__(self, model: Leaf, preprocess: Preprocess) -> None:
+        self.model = model
+        self.preprocess = preprocess
 
-def prepared(model: Any, preprocess: Any) -> Any:
-    """A model with what is given as `preprocess`; the model itself where that is None."""
-    if preprocess is None:
-        return model
-    if isinstance(model, Prepared):
-        raise InputError("preprocess: this model has one already")
-    return Prepared(model, understood(preprocess))
+    @property
+    def leaves(self) -> tuple[Leaf, ...]:
+        """The module or file."""
+        return (self.model,)
 
+    @property
+    def source(self) -> Any:
+        """The module or file as the user gave it."""
+        return self.model.source
 
-def bare(model: Any) -> Any:
-    """The model itself, without what comes before it."""
-    return model.model if isinstance(model, Prepared) else model
+    def pictured(self, x: Any) -> Pictured:
+        """The inputs that both get of `x`: pictures, or zeros of its size."""
+        return self.model.pictured(self.preprocess, x)
+
+    def load(self, x: Any, known: Known | None = None, read: Read | None = None) -> Loaded:
+        """The Graph with the steps as its first layers, and all inputs: the picture first."""
+        given = self.pictured(x)
+        graph, arrays = self.model.load(given.arrays, known, read)
+        return given.whole(graph, known), (given.inputs[0], *arrays[1:])
+
+    def partly(self, x: Any, given: Given = MappingProxyType({})) -> Part | None:
+        """That of the file."""
+        return self.model.partly(self.pictured(x).arrays, given)
+
+    def modules_alone(self, x: Any) -> Sequence[tuple[str, str, Graph | NbglcnnError]]:
+        """Those of the module."""
+        return self.model.modules_alone(self.pictured(x).arrays)
+
+    def check_gradients(
+        self, x: Any, graph: Graph, wrt: Collection[str], *, every: bool = False
+    ) -> None:
+        """Raise UnsupportedModel where the module's own code changes any gradient."""
+        self.model.check_gradients(self.pictured(x).arrays, graph, wrt, every=True)
+
+    def as_loaded(self, state_dict: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The numbers that a state_dict gives the module or file."""
+        return self.model.as_loaded(state_dict)
+
+    def state_dict(self, numbers: Mapping[str, Array]) -> dict[str, Any]:
+        """That of the module or file."""
+        return self.model.state_dict(numbers)
+
+    def all_arrays(self, numbers: Mapping[str, Array]) -> dict[str, Array]:
+        """Those of the module or file."""
+        return self.model.all_arrays(numbers)
+
+    def initial(self, seed: int) -> dict[str, Any]:
+        """Those of the module."""
+        return self.model.initial(seed)
+
+    def write_onnx(
+        self, graph: Graph, weights: Mapping[str, Array], path: str | os.PathLike[str]
+    ) -> Path:
+        """Write a file of the module or file alone."""
+        return self.model.write_onnx(behind(graph), weights, path)
+
+    def training_mode(self) -> TrainingMode:
+        """That of the module or file, behind the same steps."""
+        own = self.model.training_mode()
+        [model] = own.model.leaves
+        return replace(own, model=Prepared(model, self.preprocess))
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""How far loading is, for whoever listens: a first export takes seconds."""
+"""How far loading is, for a listener: a first network takes seconds."""
 
 from __future__ import annotations
 

@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from nbglcnn.errors import UnsupportedModel
 from nbglcnn.graph import Array, Graph, Node
 from nbglcnn.load.bounds import shown
-from nbglcnn.load.prepared import Prepared
+from nbglcnn.load.model import Model
 
 if TYPE_CHECKING:
     import torch
+
+    from nbglcnn.load.onnx.onnx_model import OnnxModel
 
 KEPT = " kept"  # ends the names of constants of 1 in the place of Dropouts
 
@@ -56,7 +58,7 @@ class Norm:
 
 @dataclass(frozen=True, slots=True)
 class TrainingMode:
-    """A model that `load` takes, and what is otherwise when it trains.
+    """A model as it is loaded for training, and what is otherwise when it trains.
 
     `dropouts` are by the paths of modules, or by the names of the constants of 1 that stand in the
     place of an ONNX file's; `norms` are by the paths of the BatchNorms that use a batch's
@@ -64,7 +66,7 @@ class TrainingMode:
     is the user's own, None for an ONNX file.
     """
 
-    model: Any
+    model: Model
     dropouts: Mapping[str, Dropout] = field(default_factory=dict)
     norms: Mapping[str, Norm] | None = None
     frozen: frozenset[str] = frozenset()
@@ -79,34 +81,15 @@ class TrainingMode:
         return Norm(1 - momentum)
 
 
-def training_mode(model: Any) -> TrainingMode:
-    """A model as it is loaded for training; the model itself stays as it is.
-
-    A torch module trains as after `model.train()`; where it is in training mode already, its
-    modules that are in eval mode stay in that. Raises UnsupportedModel for a module that does
-    something else in training than can be had.
-    """
-    from nbglcnn.load import is_module
-
-    if isinstance(model, Prepared):
-        own = training_mode(model.model)
-        whole = Prepared(own.model, model.preprocess)
-        return TrainingMode(whole, own.dropouts, own.norms, own.frozen, own.module)
-    if is_module(model):
-        from nbglcnn.load.torch.training import mode_of
-
-        return mode_of(model)
-    return _of_file(model)
-
-
-def _of_file(model: Any) -> TrainingMode:
+def mode_of_file(model: OnnxModel) -> TrainingMode:
+    """An ONNX file with products by 1 in the place of its Dropouts."""
     import numpy as np
     from onnx import numpy_helper
 
-    from nbglcnn.load import checked_model
     from nbglcnn.load.onnx.file import inlined, read_model
+    from nbglcnn.load.onnx.onnx_model import OnnxModel
 
-    proto, _, folder = read_model(checked_model(model))
+    proto, _, folder = read_model(model.source)
     if not any(node.op_type == "Dropout" for node in proto.graph.node):
         return TrainingMode(model)
     own = inlined(proto, folder)
@@ -128,7 +111,7 @@ def _of_file(model: Any) -> TrainingMode:
         del node.input[:], node.attribute[:]
         node.input.extend([source, one])
         node.op_type = "Mul"
-    return TrainingMode(own, dropouts)
+    return TrainingMode(OnnxModel(own), dropouts)
 
 
 def _ratio(proto: Any, node: Any) -> float:
@@ -171,6 +154,6 @@ def check_training(
     So does code that changes the gradients of these parameters.
     """
     if mode.module is not None:
-        from nbglcnn.load.torch.training import check
+        from nbglcnn.load.torch.checks.training_mode import check
 
         check(mode, arrays, parameters)

@@ -7,8 +7,8 @@ from collections import Counter
 
 import numpy as np
 
+from nbglcnn.codegen.builder import Epilogue
 from nbglcnn.graph import Array, Graph, Node
-from nbglcnn.lowering.builder import Epilogue
 from nbglcnn.ops import FUSED_INTO, ONLY_ACTIVATED, UNARY
 from nbglcnn.ops.operator import number
 

@@ -9,17 +9,18 @@ from typing import get_args
 
 import msgspec
 
+from nbglcnn.codegen.builder import FLATTEN, FLATTEN_STRIPS, Builder, Tensor, flat_width
+from nbglcnn.codegen.edit_targets import edited_alike
+from nbglcnn.codegen.glsl import WEIGHT_COLUMNS, Kernel, shader
+from nbglcnn.codegen.weights import INSIDE, kernel_cut, packed
 from nbglcnn.errors import InputError, unknown
 from nbglcnn.graph import Graph, Key, Node, batch_of, checked_observe
-from nbglcnn.lowering.builder import FLATTEN, FLATTEN_STRIPS, Builder, Tensor, flat_width
 from nbglcnn.lowering.examples import Examples
 from nbglcnn.lowering.fields import ReceptiveFields
 from nbglcnn.lowering.forms import Forms
 from nbglcnn.lowering.fusion import fuse, has_spread
-from nbglcnn.lowering.glsl import WEIGHT_COLUMNS, Kernel, shader
 from nbglcnn.lowering.layers import layer_rows, layer_table, planes, reshaped, usual_fit
 from nbglcnn.lowering.limits import Limits
-from nbglcnn.lowering.positions import edited_alike
 from nbglcnn.lowering.reuse import moved_step, reuse_textures, settle_formats
 from nbglcnn.lowering.sections import (
     by_section,
@@ -30,7 +31,6 @@ from nbglcnn.lowering.sections import (
     shared_textures,
 )
 from nbglcnn.lowering.shapes import infer_shapes, layer_name
-from nbglcnn.lowering.weights import INSIDE, kernel_cut, packed
 from nbglcnn.ops import READ_THROUGH, RECORDS
 from nbglcnn.plan import schema as p
 from nbglcnn.plan.layout import NCHW, Layout, nchw_of

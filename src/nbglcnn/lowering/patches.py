@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from nbglcnn.codegen.weights import conv_texture, kernel, kernel_cut, packed
 from nbglcnn.graph import Array, Graph
-from nbglcnn.lowering.weights import conv_texture, kernel, kernel_cut, packed
 from nbglcnn.plan.layout import Float32, Layout
 from nbglcnn.plan.schema import Patch, Plan, Recipe
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
-from nbglcnn.lowering.builder import BUDGET, Builder, too_large
+from nbglcnn.codegen.builder import BUDGET, Builder, too_large
 from nbglcnn.plan import schema as p
 
 

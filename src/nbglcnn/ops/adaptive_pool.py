@@ -8,9 +8,9 @@ from functools import partial
 
 import numpy as np
 
+from nbglcnn.codegen.builder import Builder, Tensor
+from nbglcnn.codegen.glsl import Kernel, rounds, shader, too_long
 from nbglcnn.graph import Array, Node
-from nbglcnn.lowering.builder import Builder, Tensor
-from nbglcnn.lowering.glsl import Kernel, rounds, shader, too_long
 from nbglcnn.ops.movement_gradient import by_matrix
 from nbglcnn.ops.operator import Facts, Gradient, Operator, Shape, anything, integers
 from nbglcnn.ops.reach import Linked, first, listed, same

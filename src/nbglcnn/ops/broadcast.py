@@ -8,10 +8,10 @@ from functools import partial
 
 import numpy as np
 
+from nbglcnn.codegen.builder import Builder
+from nbglcnn.codegen.glsl import Kernel, shader
+from nbglcnn.codegen.slots import Part
 from nbglcnn.graph import Node
-from nbglcnn.lowering.builder import Builder
-from nbglcnn.lowering.glsl import Kernel, shader
-from nbglcnn.lowering.slots import Part
 from nbglcnn.ops import broadcast_gradient as slopes
 from nbglcnn.ops.elementwise import Operand, broadcast_shape, combine, named
 from nbglcnn.ops.masks import leave_out

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from nbglcnn.codegen.builder import Builder
+from nbglcnn.codegen.glsl import shader
+from nbglcnn.codegen.slots import Part
 from nbglcnn.graph import FLOAT16, Node
-from nbglcnn.lowering.builder import Builder
-from nbglcnn.lowering.glsl import shader
-from nbglcnn.lowering.slots import Part
 from nbglcnn.ops.movement import alias
 from nbglcnn.ops.operator import Facts, Operator, anything, integer, same_shape
 from nbglcnn.ops.pointwise import SAME, SELECT

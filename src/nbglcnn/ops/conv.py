@@ -6,11 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from nbglcnn.codegen.builder import Builder, Tensor
+from nbglcnn.codegen.glsl import ROUNDS, WEIGHT_COLUMNS, Kernel, rounds, shader, too_long
+from nbglcnn.codegen.weights import COLUMN_GROUPS, kernel_cut
 from nbglcnn.errors import UnsupportedModel
 from nbglcnn.graph import Node
-from nbglcnn.lowering.builder import Builder, Tensor
-from nbglcnn.lowering.glsl import ROUNDS, WEIGHT_COLUMNS, Kernel, rounds, shader, too_long
-from nbglcnn.lowering.weights import COLUMN_GROUPS, kernel_cut
 from nbglcnn.ops.conv_gradient import conv_gradient, transposed_gradient
 from nbglcnn.ops.operator import (
     Facts,

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from nbglcnn.codegen.builder import Builder
+from nbglcnn.codegen.glsl import ROUNDS, Kernel, rounds, shader
+from nbglcnn.codegen.slots import Number
 from nbglcnn.graph import Node
-from nbglcnn.lowering.builder import Builder
-from nbglcnn.lowering.glsl import ROUNDS, Kernel, rounds, shader
-from nbglcnn.lowering.slots import Number
 from nbglcnn.ops.movement_gradient import cut
 from nbglcnn.ops.operator import Facts, Operator, Shape, anything, has_input, integer, integers
 from nbglcnn.ops.reach import everything

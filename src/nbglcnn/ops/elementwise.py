@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from nbglcnn.lowering.builder import RESHAPE, Builder, Tensor
-from nbglcnn.lowering.glsl import Kernel, shader
-from nbglcnn.lowering.slots import Part
+from nbglcnn.codegen.builder import RESHAPE, Builder, Tensor
+from nbglcnn.codegen.glsl import Kernel, shader
+from nbglcnn.codegen.slots import Part
 from nbglcnn.ops.axes import merged, nchw_flags, padded
 from nbglcnn.ops.operator import Shape, size
 from nbglcnn.ops.strided import gather, whole

@@ -9,9 +9,9 @@ from functools import partial
 
 import numpy as np
 
+from nbglcnn.codegen.builder import Builder
+from nbglcnn.codegen.slots import Number
 from nbglcnn.graph import PADDING_IDX, Array, Node
-from nbglcnn.lowering.builder import Builder
-from nbglcnn.lowering.slots import Number
 from nbglcnn.ops import movement_gradient as gradients
 from nbglcnn.ops.movement import place, settled_shape
 from nbglcnn.ops.operator import Facts, Operator, Shape, anything, axis_of, integer

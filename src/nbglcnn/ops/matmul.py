@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from nbglcnn.codegen.builder import Builder, Tensor
+from nbglcnn.codegen.glsl import ROUNDS, Kernel, rounds, shader, too_long
+from nbglcnn.codegen.slots import Part
+from nbglcnn.codegen.weights import MOST_ROWS, kernel_cut
 from nbglcnn.errors import UnsupportedModel
 from nbglcnn.graph import Node
-from nbglcnn.lowering.builder import Builder, Tensor
-from nbglcnn.lowering.glsl import ROUNDS, Kernel, rounds, shader, too_long
-from nbglcnn.lowering.slots import Part
-from nbglcnn.lowering.weights import MOST_ROWS, kernel_cut
 from nbglcnn.ops import matmul_gradient as gradients
 from nbglcnn.ops.axes import padded, runs
 from nbglcnn.ops.conv import DENSE, Convolution, dense_parts, draw_convolution, packed_kernel

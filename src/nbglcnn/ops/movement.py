@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from nbglcnn.codegen.builder import Builder
 from nbglcnn.graph import Node
-from nbglcnn.lowering.builder import Builder
 from nbglcnn.ops import movement_gradient as gradients
 from nbglcnn.ops.operator import (
     Allowed,

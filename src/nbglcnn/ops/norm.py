@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from nbglcnn.codegen.builder import Builder, Tensor
+from nbglcnn.codegen.glsl import Kernel, shader
+from nbglcnn.codegen.slots import Part
 from nbglcnn.graph import Node
-from nbglcnn.lowering.builder import Builder, Tensor
-from nbglcnn.lowering.glsl import Kernel, shader
-from nbglcnn.lowering.slots import Part
 from nbglcnn.ops import norm_gradient as gradients
 from nbglcnn.ops.broadcast import ADD
 from nbglcnn.ops.elementwise import Operand, broadcast_shape, combine, named, reshaped

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from nbglcnn.codegen.builder import Builder
+from nbglcnn.codegen.slots import Part
 from nbglcnn.graph import Array, Attribute, Node
-from nbglcnn.lowering.builder import Builder
-from nbglcnn.lowering.slots import Part
 from nbglcnn.ops.reach import Reach
 from nbglcnn.plan.schema import Bounds, Explains, Move, Role
 

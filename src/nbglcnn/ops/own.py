@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from nbglcnn.codegen.builder import Builder
+from nbglcnn.codegen.slots import Part
 from nbglcnn.graph import Node
-from nbglcnn.lowering.builder import Builder
-from nbglcnn.lowering.slots import Part
 from nbglcnn.ops.elementwise import broadcast_shape, combine, named
 from nbglcnn.ops.operator import Facts, Operator, Shape, anything
 from nbglcnn.ops.pointwise import SELECT

@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from nbglcnn.codegen.builder import Builder, Tensor
+from nbglcnn.codegen.glsl import Kernel, shader
+from nbglcnn.codegen.slots import Number
 from nbglcnn.graph import Node
-from nbglcnn.lowering.builder import Builder, Tensor
-from nbglcnn.lowering.glsl import Kernel, shader
-from nbglcnn.lowering.slots import Number
 from nbglcnn.ops.elementwise import reshaped
 from nbglcnn.ops.movement import first_problem, needs_constant, place
 from nbglcnn.ops.operator import (

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
+from nbglcnn.codegen.builder import Builder
+from nbglcnn.codegen.glsl import Kernel, shader
+from nbglcnn.codegen.slots import Part
 from nbglcnn.graph import Node
-from nbglcnn.lowering.builder import Builder
-from nbglcnn.lowering.glsl import Kernel, shader
-from nbglcnn.lowering.slots import Part
 from nbglcnn.ops import pointwise_gradient as slopes
 from nbglcnn.ops.operator import (
     Allowed,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from nbglcnn.codegen.builder import Builder, Tensor
+from nbglcnn.codegen.glsl import ROUNDS, Kernel, rounds, shader, too_long
+from nbglcnn.codegen.slots import Number
 from nbglcnn.graph import Node
-from nbglcnn.lowering.builder import Builder, Tensor
-from nbglcnn.lowering.glsl import ROUNDS, Kernel, rounds, shader, too_long
-from nbglcnn.lowering.slots import Number
 from nbglcnn.ops import pool_gradient as gradients
 from nbglcnn.ops.operator import (
     Allowed,

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from nbglcnn.codegen.builder import Builder
+from nbglcnn.codegen.glsl import Kernel, rounds, shader, too_long
 from nbglcnn.graph import Array, Node
-from nbglcnn.lowering.builder import Builder
-from nbglcnn.lowering.glsl import Kernel, rounds, shader, too_long
 from nbglcnn.ops.adaptive_pool import indices_of, windows_problem
 from nbglcnn.ops.movement_gradient import cut
 from nbglcnn.ops.operator import Facts, Gradient, Operator, Shape, anything, integer, integers

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from nbglcnn.lowering.builder import Builder, Tensor
-from nbglcnn.lowering.glsl import Kernel, rounds, shader, too_long
+from nbglcnn.codegen.builder import Builder, Tensor
+from nbglcnn.codegen.glsl import Kernel, rounds, shader, too_long
 from nbglcnn.ops.operator import Shape
 from nbglcnn.ops.window import SLOTS, SlidingWindow
 from nbglcnn.plan.layout import NCHW

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nbglcnn.codegen.builder import Builder
 from nbglcnn.graph import OWN, Node
-from nbglcnn.lowering.builder import Builder
 from nbglcnn.ops.operator import Facts, Operator, Shape
 from nbglcnn.ops.reach import everything
 

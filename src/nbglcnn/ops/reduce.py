@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from nbglcnn.codegen.builder import Builder, Tensor
+from nbglcnn.codegen.glsl import Kernel, shader
+from nbglcnn.codegen.slots import Part
 from nbglcnn.graph import Node
-from nbglcnn.lowering.builder import Builder, Tensor
-from nbglcnn.lowering.glsl import Kernel, shader
-from nbglcnn.lowering.slots import Part
 from nbglcnn.ops import reduce_gradient as gradients
 from nbglcnn.ops.axes import merged, nchw_flags
 from nbglcnn.ops.elementwise import Operand, named

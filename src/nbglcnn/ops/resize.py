@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nbglcnn.codegen.builder import Builder, Tensor
+from nbglcnn.codegen.glsl import ROUNDS, Kernel, rounds, shader
 from nbglcnn.graph import Node
-from nbglcnn.lowering.builder import Builder, Tensor
-from nbglcnn.lowering.glsl import ROUNDS, Kernel, rounds, shader
 from nbglcnn.ops.elementwise import reshaped
 from nbglcnn.ops.movement_gradient import by_matrix
 from nbglcnn.ops.operator import (

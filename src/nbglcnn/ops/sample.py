@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from nbglcnn.codegen.builder import Builder, Tensor
+from nbglcnn.codegen.glsl import ROUNDS, Kernel, rounds, shader, too_long
 from nbglcnn.graph import Node
-from nbglcnn.lowering.builder import Builder, Tensor
-from nbglcnn.lowering.glsl import ROUNDS, Kernel, rounds, shader, too_long
 from nbglcnn.ops import sample_gradient as gradients
 from nbglcnn.ops.movement import first_problem, needs_constant
 from nbglcnn.ops.operator import (

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from nbglcnn.codegen.builder import Builder, Tensor
+from nbglcnn.codegen.glsl import ROUNDS, Kernel, shader
 from nbglcnn.errors import UnsupportedOperator
 from nbglcnn.graph import Node
-from nbglcnn.lowering.builder import Builder, Tensor
-from nbglcnn.lowering.glsl import ROUNDS, Kernel, shader
 from nbglcnn.ops.movement_gradient import matches, widened
 from nbglcnn.ops.operator import (
     Facts,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from nbglcnn.codegen.glsl import shader
+from nbglcnn.codegen.slots import Number
 from nbglcnn.graph import Node
-from nbglcnn.lowering.glsl import shader
-from nbglcnn.lowering.slots import Number
 from nbglcnn.ops.operator import Shape, integer, number, text
 
 MODES = ("nearest", "linear", "cubic")  # their numbers are grid_places.glsl's MODE

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from nbglcnn.codegen.builder import Builder
+from nbglcnn.codegen.glsl import Kernel, shader
+from nbglcnn.codegen.slots import Number
 from nbglcnn.graph import Array, Node
-from nbglcnn.lowering.builder import Builder
-from nbglcnn.lowering.glsl import Kernel, shader
-from nbglcnn.lowering.slots import Number
 from nbglcnn.ops import scatter_gradient as gradients
 from nbglcnn.ops.operator import Facts, Operator, Shape, anything, axis_of, only, same_shape, text
 from nbglcnn.ops.reach import Linked, same, same_place, unlinked

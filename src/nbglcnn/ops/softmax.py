@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from nbglcnn.codegen.builder import Builder
+from nbglcnn.codegen.glsl import Kernel, shader
 from nbglcnn.graph import Node
-from nbglcnn.lowering.builder import Builder
-from nbglcnn.lowering.glsl import Kernel, shader
 from nbglcnn.ops.elementwise import Operand, combine, named
 from nbglcnn.ops.operator import Facts, Gradient, Operator, anything, axis_of, integer, same_shape
 from nbglcnn.ops.pointwise import POWERS, SELECT

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from nbglcnn.codegen.builder import Builder, Tensor
+from nbglcnn.codegen.glsl import Kernel, shader
 from nbglcnn.graph import Node
-from nbglcnn.lowering.builder import Builder, Tensor
-from nbglcnn.lowering.glsl import Kernel, shader
 from nbglcnn.ops.movement import first_problem, needs_constant
 from nbglcnn.ops.operator import (
     Facts,

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nbglcnn.lowering.builder import Builder, Tensor
-from nbglcnn.lowering.glsl import ROUNDS, Kernel, shader
-from nbglcnn.lowering.slots import Number
+from nbglcnn.codegen.builder import Builder, Tensor
+from nbglcnn.codegen.glsl import ROUNDS, Kernel, shader
+from nbglcnn.codegen.slots import Number
 from nbglcnn.ops.operator import Shape
 from nbglcnn.plan.layout import NCHW, Layout
 from nbglcnn.plan.schema import Move

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from nbglcnn.codegen.builder import Builder
+from nbglcnn.codegen.glsl import rounds, too_long
 from nbglcnn.graph import Graph, Node
-from nbglcnn.lowering.builder import Builder
-from nbglcnn.lowering.glsl import rounds, too_long
 from nbglcnn.ops import pool_gradient as gradients
 from nbglcnn.ops.operator import (
     Facts,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from nbglcnn.codegen.builder import Builder
 from nbglcnn.graph import Node
-from nbglcnn.lowering.builder import Builder
 from nbglcnn.ops.elementwise import named
 from nbglcnn.ops.norm_gradient import per_channel
 from nbglcnn.ops.operator import Facts, Operator, Shape

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from nbglcnn.codegen.slots import Number
 from nbglcnn.graph import Node
-from nbglcnn.lowering.slots import Number
 from nbglcnn.ops.operator import Facts, Shape, integer, integers, text
 
 # Of kernels with a window: over rows and columns, and what depth.glsl wants.

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from ctypes.util import find_library
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from nbglcnn.codegen.glsl import VERTEX
 from nbglcnn.errors import DeviceError, InputError, OpenGLUnavailable
-from nbglcnn.lowering.glsl import VERTEX
 from nbglcnn.plan import schema as p
 from nbglcnn.runtime.profiling import Clock, ClockName
 

@@ -12,7 +12,7 @@ def __getattr__(name: str) -> Any:
     # The messages' types are generated before the bundle is there that the Viewer wants.
     if name != "Viewer":
         raise AttributeError(f"module 'nbglcnn.widget' has no attribute {name!r}")
-    from nbglcnn.load.torch.ahead import import_ahead
+    from nbglcnn.load.torch.preimport import import_ahead
     from nbglcnn.widget.hosts.blocking import kernel
     from nbglcnn.widget.viewer import Viewer
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from nbglcnn.load import is_module
+from nbglcnn.load import Model, is_module
 from nbglcnn.load.steps import listening
 from nbglcnn.widget.hosts.blocking import current_cell
 
@@ -15,15 +15,15 @@ KINDS = 6  # of layers that are listed
 
 
 @contextmanager
-def steps_shown(model: Any) -> Iterator[None]:
+def steps_shown(model: Model) -> Iterator[None]:
     """In a notebook's cell a PyTorch model and each step stand there until all is done."""
-    if not is_module(model) or current_cell() is None:
+    if not is_module(model.source) or current_cell() is None:
         yield
         return
     from IPython.display import DisplayHandle
 
     # As text: it goes when the Viewer comes, and a saved notebook has nothing to show for it.
-    model_text = summary(model)
+    model_text = summary(model.source)
     handle: Any = DisplayHandle()  # type: ignore[no-untyped-call]
 
     def show(text: str) -> None:

@@ -13,6 +13,7 @@ from nbglcnn.features.edits.replay import NONE, Bending, bending
 from nbglcnn.features.edits.skipped_passes import skipped
 from nbglcnn.features.edits.transforms import GLSL
 from nbglcnn.graph import Array, Graph
+from nbglcnn.load import Model
 from nbglcnn.plan.schema import Patch, Plan
 from nbglcnn.reference import engine, exact, from_cache, quick_reference, reference
 from nbglcnn.report import Notes
@@ -28,7 +29,7 @@ def on(renderer: str, plan: Plan) -> str:
 class Local:
     """Computes every value of a Plan in this process, once for each input and set of weights."""
 
-    def __init__(self, model: Any, first: Mapping[str, Array] = MappingProxyType({})) -> None:
+    def __init__(self, model: Model, first: Mapping[str, Array] = MappingProxyType({})) -> None:
         self.model = model
         # What loading has computed of the first input and weights, as much as a picture needs.
         self._first = first

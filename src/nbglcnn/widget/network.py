@@ -113,6 +113,7 @@ class Network:
         self._kept_still = 0
         # The Graph that pages were offered last, and the hash of its Plan.
         self.offered: tuple[Graph, str] | None = None
+        model = load.model_of(model)
         self.graph, arrays = (load.load if strict else load_mixed)(model, x, known)
         begin("compiling it")
         self.observe = observe
@@ -145,7 +146,7 @@ class Network:
         return self._precision
 
     @property
-    def model(self) -> Any:
+    def model(self) -> load.Model:
         """What it was loaded from, with its preprocess if it has one."""
         return self.local.model
 
@@ -372,7 +373,7 @@ class Network:
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> list[Patch]:
         """Take other weights; the patches where these are all that has changed, else none."""
         state_dict = load.unwrapped_names(state_dict, self.graph.parameters)
-        state_dict = load.as_loaded(self.model, state_dict)
+        state_dict = self.model.as_loaded(state_dict)
         graph = load.with_parameters(self.graph, state_dict)
         if self.contribution is not None:
             own = load.parameters_of(graph)

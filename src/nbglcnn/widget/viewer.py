@@ -37,7 +37,7 @@ from nbglcnn.features.training.host import TrainingHost
 from nbglcnn.features.training.live_training import LiveTraining
 from nbglcnn.features.training.optimizers import Adam, Optimizer
 from nbglcnn.graph import Array
-from nbglcnn.load import prepared
+from nbglcnn.load import model_of
 from nbglcnn.pictures import maps
 from nbglcnn.plan.schema import Layers, Patch, Precision, Target
 from nbglcnn.report import Match, Report
@@ -150,8 +150,8 @@ class Viewer(anywidget.AnyWidget):
         preprocess: Any = None,
     ) -> None:
         timeout = seconds(timeout)  # an error before minutes of work
+        model = model_of(model, preprocess)
         with steps_shown(model):
-            model = prepared(model, preprocess)
             self.network = Network(
                 model, x, observe=observe, precision=precision, classes=classes, strict=strict
             )

@@ -61,10 +61,9 @@ def compare(
     if isinstance(titles, str) or not isinstance(titles, Sequence) or len(titles) != 2:
         raise InputError(f"titles={titles!r}; two are needed, as ('epoch 1', 'epoch 20')")
     title_a, title_b = titles
-    if preprocess is not None:
-        same = a is b
-        a = _prepared(a, preprocess)
-        b = a if same else _prepared(b, preprocess)
+    same = a is b
+    a = _model(a, preprocess)
+    b = a if same else _model(b, preprocess)
     if x is None and not isinstance(a, Viewer) and isinstance(b, Viewer):
         x = b.inputs_of_now()
     left = _side(a, x, strict)
@@ -72,7 +71,7 @@ def compare(
     if given is None and not isinstance(b, Viewer):
         given = left.arrays
     if isinstance(b, Mapping):
-        changed = load.with_parameters(left.graph, load.as_loaded(left.model, b))
+        changed = load.with_parameters(left.graph, left.model.as_loaded(b))
         right = Side(left.model, changed, load.arrays_for(changed, given))
     else:
         right = _side(b, given, strict, left if a is b else None)
@@ -86,18 +85,20 @@ def compare(
         left,
         right,
         one_input=x_b is None and _equal(left.arrays, right.arrays),
-        one_model=left.model is right.model and not isinstance(b, Mapping) and _one(left, right),
+        one_model=left.model.source is right.model.source
+        and not isinstance(b, Mapping)
+        and _one(left, right),
         observe=observe,
         titles=(str(title_a), str(title_b)),
     )
     return Comparison(joined, **options)
 
 
-def _prepared(model: Any, preprocess: Any) -> Any:
-    """A model with a preprocess; what brings its own, or is weights alone, stays as it is."""
+def _model(model: Any, preprocess: Any) -> Any:
+    """A Model with a preprocess; a Viewer brings its own, and weights alone stay as they are."""
     if isinstance(model, Viewer | Mapping):
         return model
-    return load.prepared(model, preprocess)
+    return load.model_of(model, preprocess)
 
 
 def _side(model: Any, x: Any, strict: bool, same: Side | None = None) -> Side:

@@ -66,7 +66,8 @@ def apply_bends(model: Any, bends: Any) -> torch.nn.Module:
     edits = _of_the_model(edits, plan)
     if plan is not None and plan.header.preprocess:
         plan = None  # of another input than the model's own
-    from nbglcnn.load.torch.replay import BentModule
+    from nbglcnn.load.torch.edits.edited_module import BentModule
+    from nbglcnn.load.torch.model import TorchModel
 
     def compiled(twin: Any, inputs: Sequence[Array]) -> tuple[Graph, Plan]:
         graph, _ = load_mixed(twin, tuple(inputs))
@@ -74,7 +75,7 @@ def apply_bends(model: Any, bends: Any) -> torch.nn.Module:
         bent_graph(graph, bending(made, edits, arrays))  # InputError for what is behind in Python
         return graph, made
 
-    return BentModule(model, edits, arrays, plan, compiled)
+    return BentModule(TorchModel(model).module, edits, arrays, plan, compiled)
 
 
 def _given(bends: Any) -> tuple[list[Edit], Mapping[str, Array], Plan | None]:

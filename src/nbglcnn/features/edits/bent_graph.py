@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
+from nbglcnn.codegen.edit_targets import EditTargets
 from nbglcnn.errors import InputError
 from nbglcnn.features.edits.replay import DOMAIN, Bending, node_of
 from nbglcnn.graph import Graph, Key, Node
-from nbglcnn.lowering.positions import Positions
 
 
 def bent_graph(graph: Graph, bends: Bending) -> Graph:
@@ -45,7 +45,7 @@ def hooked(
     `nodes_of` makes them of the key, of the value that they read and of the name of what they give,
     which `word` is part of: other keys of the value, and who reads it behind the key, have that.
     """
-    positions = Positions(graph, graph.keys)
+    targets = EditTargets(graph, graph.keys)
     values, behind = dict(graph.values), dict[str, list[Node]]()  # nodes by the value they follow
     made: dict[int, str] = {}
 
@@ -53,7 +53,7 @@ def hooked(
         """The value of a key behind its node."""
         if number in made:
             return made[number]
-        key, source = graph.keys[number], positions.source(number)
+        key, source = graph.keys[number], targets.source(number)
         value = key.value if source < 0 else of(source)
         if key.name in names:
             name = f"{key.value} {word} as {key.name}"
@@ -67,7 +67,7 @@ def hooked(
     keys = tuple(replace(key, value=of(number)) for number, key in enumerate(graph.keys))
 
     def read(node: Node, name: str) -> str:
-        number = positions.read_by(node, name) if name else -1
+        number = targets.read_by(node, name) if name else -1
         return name if number < 0 else of(number)
 
     nodes = [node for name in graph.inputs for node in behind.pop(name, ())]

@@ -8,10 +8,10 @@ from textwrap import indent
 
 import numpy as np
 
+from nbglcnn.codegen.glsl import shader
+from nbglcnn.codegen.slots import Number, placed, write
 from nbglcnn.features.edits.records import Edit
 from nbglcnn.features.edits.transforms import KINDS, MOST_PARAMETERS, NUMBERS, Kind
-from nbglcnn.lowering.glsl import shader
-from nbglcnn.lowering.slots import Number, placed, write
 from nbglcnn.plan import schema as p
 
 SAMPLERS = ("x0", "x1", "table", "array")

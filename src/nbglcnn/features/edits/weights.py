@@ -132,7 +132,7 @@ def _equal(one: Any, other: Any) -> bool:
     return type(one) is type(other) and repr(one) == repr(other)
 
 
-def state_dict(model: Any, graph: Graph, prefix: str = "") -> dict[str, Any]:
+def state_dict(model: load.Model, graph: Graph, prefix: str = "") -> dict[str, Any]:
     """Every parameter and buffer of a Graph: tensors under a module's own names, or arrays.
 
     `prefix` is before the names of the Graph.
@@ -142,19 +142,15 @@ def state_dict(model: Any, graph: Graph, prefix: str = "") -> dict[str, Any]:
         for name, value in graph.parameters.items()
         if name.startswith(prefix)
     }
-    model = load.bare(model)
-    return load.tensors_of(model, now) if load.is_module(model) else now
+    return model.state_dict(now)
 
 
-def to_onnx(model: Any, graph: Graph, path: str | os.PathLike[str]) -> Path:
+def to_onnx(model: load.Model, graph: Graph, path: str | os.PathLike[str]) -> Path:
     """Write an ONNX file of a model with the Graph's weights."""
-    model = load.bare(model)
-    if isinstance(model, load.Joined):
-        raise InputError("to_onnx: a comparison is no model; give it to a Viewer of one of the two")
     now: Mapping[str, Array] = {
         name: np.asarray(graph.values[value].data) for name, value in graph.parameters.items()
     }
-    return load.write_onnx(model, graph, now, to_write(path))
+    return model.write_onnx(graph, now, to_write(path))
 
 
 def run_of(shape: tuple[int, ...], first: int, count: int) -> tuple[Array, ...]:

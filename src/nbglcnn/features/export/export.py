@@ -24,7 +24,7 @@ from nbglcnn.features.export.offline import offline, offline_teaching
 from nbglcnn.features.export.samples import samples_of
 from nbglcnn.features.sources.input_source import Blobs
 from nbglcnn.features.sources.records import SourceRecord
-from nbglcnn.load import prepared
+from nbglcnn.load import model_of
 from nbglcnn.widget import code, protocol
 from nbglcnn.widget.network import Network, raw
 from nbglcnn.widget.snapshot import MAX_BYTES
@@ -103,9 +103,13 @@ def export_html(
         OSError: the file cannot be written.
     """
     target = to_write(path)
-    model = prepared(model, preprocess)
     network = Network(
-        model, x, observe=observe, precision=precision, classes=classes, strict=strict
+        model_of(model, preprocess),
+        x,
+        observe=observe,
+        precision=precision,
+        classes=classes,
+        strict=strict,
     )
     content = page(network, title=title, text=text, steps=steps, train=train, teach=teach)
     return write(target, content)

@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from nbglcnn import load
 from nbglcnn.errors import InputError, nearest
 from nbglcnn.features.teaching.feature_vectors import Features
 from nbglcnn.features.teaching.records import TeachingRecord
@@ -68,10 +67,10 @@ def offline(network: Network, train: Any, precision: str, most: int) -> Offline:
         raise InputError(
             "train: a latent skips a part of the network: set viewer.source = None first"
         )
-    if isinstance(network.model, load.Joined):
+    if network.model.sides:
         raise InputError("train: a comparison can't be trained; export one of its two models")
     if asked["weights"] == "random":
-        drawn = load.initial(network.model, asked["seed"])
+        drawn = network.model.initial(asked["seed"])
         own = {name: array for name, array in drawn.items() if name in network.graph.parameters}
         network = network.with_weights(own)
     trained = _trained(network, asked)
@@ -89,7 +88,7 @@ def offline(network: Network, train: Any, precision: str, most: int) -> Offline:
             'has to read; give observe="all", or the names of layers'
         )
     names = tuple(name for name in network.graph.parameters if name in readable)
-    whole = load.arrays_of(network.model, network.weights())
+    whole = network.model.all_arrays(network.weights())
     others = {name: array for name, array in whole.items() if name not in names}
     blobs = dict(trained.blobs)
     rest = ""

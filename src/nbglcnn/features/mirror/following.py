@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nbglcnn import load
+from nbglcnn.codegen.weights import packed
 from nbglcnn.graph import Array, Graph
-from nbglcnn.lowering.weights import packed
 from nbglcnn.plan.schema import Float32
 from nbglcnn.widget.network import Network, changed_values
 
 if TYPE_CHECKING:
-    from nbglcnn.load.torch.copied import Copied
+    from nbglcnn.load.torch.weights.parameter_snapshots import Copied
 
 COUNTS = ".num_batches_tracked"
 

@@ -20,7 +20,7 @@ from nbglcnn.graph import Array
 from nbglcnn.widget.hosts import blocking
 
 if TYPE_CHECKING:
-    from nbglcnn.load.torch.copied import Copied, Tensors
+    from nbglcnn.load.torch.weights.parameter_snapshots import Copied, Tensors
 
 DRAWN = ("loss", "accuracy", "held_out_loss", "held_out_accuracy")
 MOST_STEPS = 10**7  # of which pages keep a number each

@@ -19,8 +19,8 @@ from nbglcnn.features.training.run import Run, targets
 from nbglcnn.features.training.step import LOSS, Request, Step, step_of
 from nbglcnn.features.training.trainable import chosen
 from nbglcnn.graph import Array, Graph
-from nbglcnn.load import load, parameters_of, with_parameters
-from nbglcnn.load.training import TrainingMode, check_training, training_mode
+from nbglcnn.load import Model, model_of, parameters_of, with_parameters
+from nbglcnn.load.training import TrainingMode, check_training
 from nbglcnn.losses import Loss, is_index, understood, unknown_loss
 from nbglcnn.lowering.lower import lower
 from nbglcnn.runtime.device import shared_device
@@ -141,6 +141,7 @@ def of_batches(
     bent: Sequence[str] = (),
 ) -> Run:
     """A training on these batches, compiled; edits of the keys in `bent` can act on it."""
+    model = model_of(model)
     graph, request = _prepared(model, batches, understood(loss), optimizer, parameters, output)
     request = replace(request, bent=tuple(bent))
     if weights is not None:
@@ -199,10 +200,10 @@ def _resumed(step: Step, optimizer: str, state: Mapping[str, Any]) -> Step:
 
 
 def _prepared(
-    model: Any, data: Data, loss: Loss | str, optimizer: Optimizer,
+    model: Model, data: Data, loss: Loss | str, optimizer: Optimizer,
     parameters: str | Sequence[str], output: str,
 ) -> tuple[Graph, Request]:  # fmt: skip
-    mode = training_mode(model)
+    mode = model.training_mode()
     first = data.first()
     graph = _loaded(mode, first.inputs, loss)
     index = False
@@ -224,7 +225,7 @@ def _prepared(
 
 def _loaded(mode: TrainingMode, inputs: tuple[Array, ...], loss: Loss | str) -> Graph:
     try:
-        return load(mode.model, inputs if len(inputs) > 1 else inputs[0])[0]
+        return mode.model.load(inputs if len(inputs) > 1 else inputs[0])[0]
     except InputError as error:
         if isinstance(loss, Loss):
             raise

@@ -12,7 +12,6 @@ from nbglcnn.features.training.run import Run
 from nbglcnn.features.training.step import GRADIENT, LOSS, step_of
 from nbglcnn.features.training.trainable import TRAIN
 from nbglcnn.graph import Array, Graph
-from nbglcnn.load import check_gradients
 from nbglcnn.lowering.lower import lower
 from nbglcnn.runtime.session import Session
 
@@ -60,7 +59,7 @@ class Rerun:
         own = [key for key in graph.keys if key.kind == "input" and key.value not in graph.noise]
         x = tuple(self._fed[key.name] for key in own)
         wrt = {keys[name] if name in keys else graph.parameters[name]}
-        check_gradients(mode.module, x, graph, wrt)
+        self._run.model.check_gradients(x, graph, wrt)
 
     def first_wrong(self) -> StepFailure:
         """The first value that holds NaN, or what is infinite where none does."""

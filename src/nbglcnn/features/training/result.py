@@ -10,7 +10,7 @@ import numpy as np
 
 from nbglcnn.errors import unknown
 from nbglcnn.graph import Array
-from nbglcnn.load import is_module, tensors_of
+from nbglcnn.load import Model
 
 
 class Values(Mapping[str, Array]):
@@ -62,7 +62,7 @@ class Training:
     stopped: str
     memory: int
     renderer: str
-    _model: Any = field(repr=False)
+    _model: Model = field(repr=False)
     _weights: Mapping[str, Array] = field(repr=False)
 
     def state_dict(self) -> dict[str, Any]:
@@ -70,9 +70,7 @@ class Training:
 
         The model itself is as it was; `model.load_state_dict(result.state_dict())` changes it.
         """
-        if is_module(self._model):
-            return tensors_of(self._model, self._weights)
-        return {name: np.array(array) for name, array in self._weights.items()}
+        return self._model.state_dict({n: np.array(one) for n, one in self._weights.items()})
 
     def __repr__(self) -> str:
         count = len(self.losses)

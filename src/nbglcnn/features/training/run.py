@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from nbglcnn.features.training.data import Batch, as_input
 from nbglcnn.features.training.step import TARGET, Request, Step
 from nbglcnn.features.training.trainable import SEED, STEPS, WEIGHTS
 from nbglcnn.graph import Array, Graph
+from nbglcnn.load import Model
 from nbglcnn.load.noise import redrawn
 from nbglcnn.losses import Loss, check_target, is_index, target_shape
 from nbglcnn.plan.schema import Plan
@@ -23,7 +23,7 @@ SEEDS = 2**24  # float32 has the integers below
 class Run:
     """A training before its first step: `graph` is that of the `model`, `size` that of a batch."""
 
-    model: Any
+    model: Model
     graph: Graph
     request: Request
     seed: int

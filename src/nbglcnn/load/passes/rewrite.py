@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +16,12 @@ from nbglcnn.load.passes.decompose import decomposed
 from nbglcnn.load.passes.infer import check_arity, element_type, schema_of
 
 Rule = Callable[[Node, State], list[Node]]
+# Inputs that are shapes, of operators without a record: loading rewrites or computes them.
+SHAPE_INPUTS: Mapping[str, tuple[int, ...]] = {
+    **dict.fromkeys(("AffineGrid", "OneHot", "Upsample"), (1,)),
+    "ConstantOfShape": (0,),
+    "Range": (0, 1, 2),
+}
 
 
 def rewritten(node: Node, version: int, state: State) -> list[Node]:

@@ -1,1 +1,1 @@
-"""PyTorch modules as drafts: run under hooks, exported, calls matched with what the export gave."""
+"""PyTorch modules as Graphs: a run under hooks is recorded, rewritten and translated."""

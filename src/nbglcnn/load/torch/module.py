@@ -1,10 +1,10 @@
-"""PyTorch modules: through a hooked export each key is the very tensor that a hook sees."""
+"""PyTorch modules as Graphs, by a recorded run: each key is the tensor that a hook sees."""
 
 from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -15,31 +15,29 @@ from nbglcnn.errors import UnsupportedModel, users_line
 from nbglcnn.graph import Array, Graph, Key, Node, with_python
 from nbglcnn.load.arguments import Arguments
 from nbglcnn.load.draft import OPSET, Draft, free_name
+from nbglcnn.load.model import Missing, Problems
 from nbglcnn.load.names import Call, calls_of, place, torch_keys, walk
 from nbglcnn.load.noise import with_noise
 from nbglcnn.load.passes.finish import finish
 from nbglcnn.load.passes.fold import simplify
-from nbglcnn.load.torch.calls import by_key
-from nbglcnn.load.torch.check import check_module, input_names, unwrapped
-from nbglcnn.load.torch.cut import leaves_of, recurrent, widened
-from nbglcnn.load.torch.export import Exported
-from nbglcnn.load.torch.forms import Step, Tensor
-from nbglcnn.load.torch.noise import Noise
-from nbglcnn.load.torch.passed import names_apart, without_idle_nodes
-from nbglcnn.load.torch.redirection import read_by_numpy
+from nbglcnn.load.torch.conversion import Converted
+from nbglcnn.load.torch.isolation.module_checks import check_module
+from nbglcnn.load.torch.isolation.redirection import read_by_numpy
+from nbglcnn.load.torch.isolation.signature import input_names
+from nbglcnn.load.torch.isolation.source_lines import described
+from nbglcnn.load.torch.isolation.source_lines import path_of as source_path
+from nbglcnn.load.torch.record.aliasing import names_apart, without_idle_nodes
+from nbglcnn.load.torch.record.module_calls import by_key
+from nbglcnn.load.torch.record.module_substitution import leaves_of, recurrent, widened
+from nbglcnn.load.torch.record.random_draws import Noise
 from nbglcnn.load.torch.runs import Runs
-from nbglcnn.load.torch.source import described
-from nbglcnn.load.torch.source import path_of as source_path
-from nbglcnn.load.torch.words import Word, node_names, words_of
+from nbglcnn.load.torch.translate.aten_forms import Step, Tensor
+from nbglcnn.load.torch.translate.functional_names import Word, node_names, words_of
 
 if TYPE_CHECKING:
     import torch
 
 UNEQUAL = "the outputs of two equal calls of forward differ"
-
-
-Problems = Callable[[Graph], Mapping[str, str]]
-Missing = Callable[[str], str | None]
 
 
 def load_module(
@@ -56,9 +54,8 @@ def load_module(
     What it draws are further inputs, of the user's `noise` or seeded: all inputs come with it.
     `known` receives what the modules gave for these inputs, by key: load runs them anyway. With
     `problems`, which says of a Graph's nodes why they cannot run, these are left to Python, and so
-    are the innermost modules that hold what cannot be exported; `missing` says so of an operator.
+    are the innermost modules that hold what cannot be recorded; `missing` says so of an operator.
     """
-    model = unwrapped(model)
     check_module(model)
     noise = Noise(()) if noise is None else noise
     reasons = {} if missing is None else recurrent(model, missing)
@@ -94,7 +91,7 @@ def _loaded(runs: Runs, known: dict[str, Array] | None) -> Graph:
         )
     if seen.others and first:
         warnings.warn(_left_out(seen.others), UserWarning, stacklevel=users_line())
-    found, seen = runs.export(recording, seen)
+    found, seen = runs.convert(recording, seen)
     recording, root = found.recorded, found.recorded.root
     draft, captured, words = _draft(found, names, arrays)
     draft.notes += runs.notes
@@ -151,17 +148,11 @@ def _left_out(others: Sequence[tuple[str, Any]]) -> str:
     return f"forward also gives what is no tensor and is left out: {some}{more}"
 
 
-def _same(a: Sequence[Array], b: Sequence[Array]) -> bool:
-    return len(a) == len(b) and all(
-        np.array_equal(x, y, equal_nan=x.dtype.kind == "f") for x, y in zip(a, b, strict=True)
-    )
-
-
 def _draft(
-    exported: Exported, input_names: Sequence[str], arrays: Sequence[Array]
+    converted: Converted, input_names: Sequence[str], arrays: Sequence[Array]
 ) -> tuple[Draft, list[str], list[Word]]:
     """A Draft of ONNX's nodes, the captured values in order, and a word for each node."""
-    recorded = exported.recorded
+    recorded = converted.recorded
     twin, root, program, cut = recorded.twin, recorded.root, recorded.program, recorded.cut
     draft = Draft(name=type(twin).__name__, source="torch")
     names: dict[int, str] = {}  # in the Draft, by the identity of ONNX's values
@@ -171,7 +162,7 @@ def _draft(
         names[id(value)] = free_name(new, taken)
         return names[id(value)]
 
-    values = [exported.values[node] for node in program.inputs]
+    values = [converted.values[node] for node in program.inputs]
     for value, wanted, array in zip(values, input_names, arrays, strict=False):
         draft.inputs[rename(value, wanted)] = array.shape, array.dtype
     keys = [call.name + suffix for call in cut.calls for suffix, _ in call.outputs]
@@ -193,19 +184,19 @@ def _draft(
             draft.parameters[name] = draft.parameters[same]
             continue
         node = placed.pop(same)
-        draft.parameters[name] = rename(exported.values[node], name)
+        draft.parameters[name] = rename(converted.values[node], name)
         draft.constants[draft.parameters[name]] = _array(program.tensors[node])
     draft.buffers.update(draft.parameters.keys() & dict(twin.named_buffers(remove_duplicate=False)))
     for node, tensor in program.tensors.items():
-        value = exported.values[node]
+        value = converted.values[node]
         if id(value) not in names and node.users:
             draft.constants[rename(value, program.names.get(node, node.name))] = _array(tensor)
     paths = {id(module): path for path, module in reversed(list(twin.named_modules()))}
     path_of = {path: paths[id(m)] for path, m in twin.named_modules(remove_duplicate=False)}
-    used = {id(value) for step, _ in exported.nodes for value in step.inputs}
-    used |= {id(value) for value in exported.outputs}
+    used = {id(value) for step, _ in converted.nodes for value in step.inputs}
+    used |= {id(value) for value in converted.outputs}
     recorded_of = {}
-    for step, recorded in exported.nodes:
+    for step, recorded in converted.nodes:
         module = source_path(recorded)
         outputs = list(step.outputs)
         while len(outputs) > _fewest_outputs(step) and id(outputs[-1]) not in used:
@@ -229,10 +220,10 @@ def _draft(
         draft.versions.append(step.version)
         recorded_of[draft.nodes[-1].outputs[0]] = recorded
     draft.place = lambda output: described(recorded_of[output])
-    words = words_of(exported.nodes, names)
+    words = words_of(converted.nodes, names)
     named = node_names(zip(draft.nodes, words, strict=True))
     draft.nodes = [replace(node, name=name) for node, name in zip(draft.nodes, named, strict=True)]
-    given = [names[id(v)] for v in exported.outputs]
+    given = [names[id(v)] for v in converted.outputs]
     count = sum(len(c.outputs) for c in walk(root))
     captured, given = given[-count:], given[:-count]
     read = given[len(given) - sum(map(len, cut.reads)) :]

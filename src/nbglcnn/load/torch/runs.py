@@ -13,8 +13,11 @@ from nbglcnn.errors import InputError, NbglcnnError, UnsupportedModel
 from nbglcnn.graph import Array, Dependence, Graph
 from nbglcnn.load.arguments import Arguments
 from nbglcnn.load.steps import begin
-from nbglcnn.load.torch.batches import dependences
-from nbglcnn.load.torch.calls import (
+from nbglcnn.load.torch.checks.batch_dependence import dependences
+from nbglcnn.load.torch.conversion import Converted, convert
+from nbglcnn.load.torch.isolation.copies import detached_copy, drop_hooks
+from nbglcnn.load.torch.isolation.signature import input_names
+from nbglcnn.load.torch.record.module_calls import (
     Look,
     Record,
     Seen,
@@ -26,9 +29,9 @@ from nbglcnn.load.torch.calls import (
     run,
     run_hooked,
 )
-from nbglcnn.load.torch.check import detached_copy, drop_hooks, input_names
-from nbglcnn.load.torch.export import Exported, Recorded, export, record
-from nbglcnn.load.torch.noise import Draw, Noise, draws_of
+from nbglcnn.load.torch.record.random_draws import Draw, Noise, draws_of, tensors_of
+from nbglcnn.load.torch.record.recording import Recorded, record
+from nbglcnn.load.torch.translate.decompositions import recorded_rule
 
 AUTOCAST = "what forward computes within torch.autocast is computed in float32"
 NEAR = 0.01  # of the largest number: rounding, which some operators enlarge
@@ -51,6 +54,9 @@ class Runs:
     notes: list[str] = field(default_factory=list)
     _refusal: UnsupportedModel | None = None
 
+    def __post_init__(self) -> None:
+        self._own = tensors_of(self.own)
+
     @property
     def arrays(self) -> tuple[Array, ...]:
         """All inputs."""
@@ -58,8 +64,8 @@ class Runs:
 
     @property
     def tensors(self) -> tuple[torch.Tensor, ...]:
-        """All inputs for PyTorch."""
-        return tuple(torch.from_numpy(np.array(array)) for array in self.arrays)
+        """All inputs for PyTorch, which each run copies."""
+        return (*self._own, *self.noise.tensors)
 
     def begin(self) -> tuple[Recorded | None, Seen]:
         """A recorded run and what hooks see in a plain one of the same copy.
@@ -93,7 +99,7 @@ class Runs:
                 "type for them, as by .double() or .half(), leave that out"
             ) from error
 
-    def export(self, recording: Recorded | None, seen: Seen) -> tuple[Exported, Seen]:
+    def convert(self, recording: Recorded | None, seen: Seen) -> tuple[Converted, Seen]:
         """What was recorded as ONNX's operators, and what hooks see of just that.
 
         Raises:
@@ -103,14 +109,14 @@ class Runs:
             if self._refusal is not None and not self.noise.count:
                 raise self._refusal
             first = recording or self._recorded(self.tensors, self._copy())
-            found = self._exported(first, hooks=True)
+            found = self._converted(first, hooks=True)
         except UnsupportedModel:
             # A hook that calls .numpy() breaks it. Do without hooks if they change nothing.
             twin = self._copy()
             if not drop_hooks(twin) or not _equal(seen.arrays, self._hooked(twin).arrays):
                 raise
             first = self._recorded(self.tensors, self._copy(hooks=False))
-            found = self._exported(first, hooks=False)
+            found = self._converted(first, hooks=False)
         if found.recorded.autocast:
             self.notes.append(AUTOCAST)
             if recording is None:
@@ -154,16 +160,17 @@ class Runs:
         return twin
 
     def _recorded(self, inputs: tuple[torch.Tensor, ...], twin: torch.nn.Module) -> Recorded:
-        return record(twin, inputs, self.reasons, self.noise.count or 0, self.arguments)
+        count = self.noise.count or 0
+        return record(twin, inputs, recorded_rule, self.reasons, count, self.arguments)
 
-    def _exported(self, recording: Recorded, *, hooks: bool) -> Exported:
+    def _converted(self, recording: Recorded, *, hooks: bool) -> Converted:
         def again(inputs: tuple[torch.Tensor, ...], with_other_weights: bool) -> Recorded:
             twin = self._copy(hooks=hooks)
             if with_other_weights:
                 _disturb(twin, recording.recorder.settings)
             return self._recorded(inputs, twin)
 
-        return export(recording, self.tensors, again)
+        return convert(recording, self.tensors, again)
 
     def _hooked(
         self, twin: torch.nn.Module, inputs: Sequence[torch.Tensor] | None = None, **options: Any

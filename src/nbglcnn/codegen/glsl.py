@@ -1,0 +1,106 @@
+"""GLSL text: the prelude, a kernel's constants, and how the parts are put together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from nbglcnn.codegen.slots import Part, Slot, placed
+from nbglcnn.codegen.weights import COLUMN_GROUPS
+from nbglcnn.plan.layout import Layout
+
+# For shaders that read or write weight textures.
+WEIGHT_COLUMNS = f"const int COLUMN_GROUPS = {COLUMN_GROUPS};"
+DIVIDED = 2**20  # prelude.glsl's over() is exact up to here
+# What all loops of a fragment may go round together: Mesa's llvmpipe ends them after 65,535
+# rounds, without a word (LP_MAX_TGSI_LOOP_ITERATIONS), and systems reset a graphics card that takes
+# seconds.
+ROUNDS = 60_000
+
+
+def rounds(*lengths: int) -> int:
+    """How often loops inside each other go round altogether, the outermost first.
+
+    Each goes round once more, to find that it has ended, and that counts in llvmpipe's limit too.
+    """
+    found = 0
+    for length in reversed(lengths):
+        found = 1 + length * (1 + found)
+    return found
+
+
+def too_long(turns: int) -> str | None:
+    """Why a fragment has no time for loops that go round so often; None where it has."""
+    if turns <= ROUNDS:
+        return None
+    return f"its loops would go round {turns:,} times in a fragment; at most {ROUNDS:,}"
+
+
+@cache
+def shader(name: str) -> str:
+    """The text of one file in nbglcnn/ops/shaders."""
+    return files("nbglcnn").joinpath("ops", "shaders", name).read_text("utf-8")
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A fragment shader's own text.
+
+    With `pixel` true the text defines `vec4 pixel(ivec4 at)` and shaders/pixel.glsl supplies
+    main(); otherwise it defines main() and writes o0 .. o(LAYERS-1) itself. `slots` declares the
+    numbers that a pass gives it (codegen/slots.py).
+    """
+
+    name: str
+    text: str
+    pixel: bool = True
+    slots: str = ""
+
+
+def slots_of(kernel: Kernel, parts: Sequence[str | Part]) -> tuple[Slot, ...]:
+    """The uniform slots of a kernel and of the functions that it calls."""
+    own = (part.slots for part in parts if isinstance(part, Part))
+    return placed(";".join([kernel.slots, *own]))
+
+
+def program_source(
+    kernel: Kernel,
+    samplers: Sequence[str],
+    layout: Layout,
+    constants: Mapping[str, int],
+    parts: Sequence[str | Part] = (),
+) -> str:
+    """The whole shader without its #version line.
+
+    Structure is #defined: the output's, from its `layout`, and the kernel's `constants`. Shapes
+    come in uniforms. `parts` are GLSL functions the kernel calls, such as the activation of an
+    epilogue.
+    """
+    bn, by, bx = layout.block
+    layers = bn * by * bx
+    numbers = {
+        **{"BN": bn, "BY": by, "BX": bx, "LAYERS": layers},
+        "PHASED": int(layout.phases != (1, 1)),
+        "WHOLE": int(
+            layout.nchw[1] % 4 == 0 and layout.tiles % layout.columns == 0 and not layout.side
+        ),
+        "MANY": int(layout.tiles > DIVIDED),
+        **constants,
+    }
+    return "\n".join(
+        [
+            *(f"#define {name} {value}" for name, value in numbers.items()),
+            *(slot.macro() for slot in slots_of(kernel, parts)),
+            shader("prelude.glsl"),
+            *(f"uniform sampler2DArray {name};" for name in samplers),
+            *(f"layout(location = {k}) out vec4 o{k};" for k in range(layers)),
+            *(part if isinstance(part, str) else part.text for part in parts),
+            kernel.text,
+            *([shader("pixel.glsl")] if kernel.pixel else []),
+        ]
+    )
+
+
+VERTEX = shader("vertex.glsl")

@@ -1,0 +1,115 @@
+"""An ONNX model as a Model: a file's path, its bytes, or an onnx.ModelProto."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal
+
+from nbglcnn.errors import InputError, ModelError
+from nbglcnn.graph import Array, Graph
+from nbglcnn.inputs.preprocess import Preprocess
+from nbglcnn.load.model import Known, Leaf, Loaded, Missing, Problems
+from nbglcnn.load.prepared import Pictured, pictured
+from nbglcnn.load.torch.isolation.process_state import one_at_a_time
+
+if TYPE_CHECKING:
+    from nbglcnn.load.onnx.model import Given, Part
+    from nbglcnn.load.training import TrainingMode
+
+
+class OnnxModel(Leaf):
+    """A file's path, its bytes, or an onnx.ModelProto."""
+
+    kind: Literal["torch", "onnx"] = "onnx"
+
+    def __init__(self, source: Any) -> None:
+        _check(source)
+        super().__init__(source)
+
+    def read(
+        self,
+        x: Any,
+        known: Known | None = None,
+        problems: Problems | None = None,
+        missing: Missing | None = None,
+    ) -> Loaded:
+        """The Graph and all its inputs; a model of static shapes needs no `x`."""
+        from nbglcnn.load.onnx.model import load_onnx
+
+        with one_at_a_time():
+            return load_onnx(self.source, x)
+
+    def pictured(self, preprocess: Preprocess, x: Any) -> Pictured:
+        """Its inputs behind a Preprocess, of `x`: pictures, or zeros of its size."""
+        from nbglcnn.load.onnx.model import input_specs
+
+        specs = input_specs(self.source)
+        if not specs:
+            raise InputError("preprocess: the model has no inputs")
+        drawn: Mapping[str, Any] | tuple[Any, ...] = ()
+        if isinstance(x, Mapping):
+            names = {spec.name for spec in specs}
+            drawn = {name: one for name, one in x.items() if name not in names}
+            x = {name: one for name, one in x.items() if name in names}
+        elif isinstance(x, tuple):
+            x, drawn = x[: len(specs)], x[len(specs) :]
+        return pictured(preprocess, x, specs, None, "the model", drawn)
+
+    def partly(self, x: Any, given: Given = MappingProxyType({})) -> Part:
+        """The Graph of the nodes that can be loaded, the others and why."""
+        from nbglcnn.load.onnx.model import load_partly
+
+        with one_at_a_time():
+            return load_partly(self.source, x, given)
+
+    def initial(self, seed: int) -> dict[str, Any]:
+        """InputError: a file doesn't say how its weights were drawn."""
+        raise InputError(
+            'weights="random": an ONNX model doesn\'t say how its weights are drawn; give the '
+            'torch.nn.Module that it was made from, or take weights="given"'
+        )
+
+    def write_onnx(
+        self, graph: Graph, weights: Mapping[str, Array], path: str | os.PathLike[str]
+    ) -> Path:
+        """Write its own file again, with these weights."""
+        from nbglcnn.load.onnx.write import write_onnx
+
+        return write_onnx(self.source, weights, path)
+
+    def training_mode(self) -> TrainingMode:
+        """It with products by 1 in the place of its Dropouts."""
+        from nbglcnn.load.training import mode_of_file
+
+        return mode_of_file(self)
+
+
+def _check(model: Any) -> None:
+    """ModelError for what is no ONNX model, with what to give in its place."""
+    if isinstance(model, str | os.PathLike | bytes | bytearray | memoryview) or _is_proto(model):
+        return
+    if hasattr(model, "read"):
+        raise ModelError(
+            f"{type(model).__name__} is not a model: give the file's path, or its bytes, as "
+            "file.read() gives them"
+        )
+    if isinstance(model, type):
+        name = model.__name__
+        raise ModelError(f"{name} is a class, not a model: give an instance of it, {name}(…)")
+    if isinstance(model, Mapping):
+        raise ModelError(
+            f"{type(model).__name__} is not a model: it holds weights. Build the module that they "
+            "are of, module.load_state_dict(weights), and give the module"
+        )
+    raise ModelError(
+        f"{type(model).__name__} is not a model: give a torch.nn.Module, an onnx.ModelProto or "
+        "a path to an .onnx file"
+    )
+
+
+def _is_proto(model: Any) -> bool:
+    """Whether it is an onnx.ModelProto, told without importing onnx."""
+    return getattr(getattr(model, "DESCRIPTOR", None), "full_name", "") == "onnx.ModelProto"

@@ -1,0 +1,173 @@
+"""Whether each example of a batch is computed by itself: the model runs at another batch size.
+
+A graph is of one batch size. It shows no division by `len(x)`, and with a batch of one no softmax
+over `x.reshape(1, -1)`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nbglcnn.errors import NbglcnnError
+from nbglcnn.graph import Array, Dependence, Graph, batch_of
+from nbglcnn.load.names import Call, walk
+from nbglcnn.load.torch.checks.input_dependence import other_numbers
+from nbglcnn.load.torch.isolation.float64_reference import doubled
+from nbglcnn.load.torch.record.module_calls import Look, Seen, by_key, numbers_of
+
+if TYPE_CHECKING:
+    import torch
+
+Run = Callable[["torch.nn.Module", Sequence["torch.Tensor"], "Look | None"], Seen]
+NEAR = 1e-3  # of the largest number: other kernels for another batch size round otherwise
+NEAR_IN_FLOAT64 = 1e-7
+
+
+def dependences(
+    graph: Graph,
+    copy: Callable[[], torch.nn.Module],
+    tensors: Sequence[torch.Tensor],
+    seen: Seen | None,
+    run: Run,
+) -> Mapping[str, Dependence]:
+    """How the values that hooks see depend on the batch, by key; none where the model refuses.
+
+    `tensors` are all inputs and `seen` what a run on them gave, None where hooks of the user's took
+    part in it. They run again between two other examples, and the first of several by itself, and
+    have to give the same. `run` runs a `copy` of the model under our hooks, with a look at each
+    tensor. It has none of the user's, which may keep what they see.
+    """
+    batch = batch_of(tuple(tensor.shape) for tensor in tensors)
+    found: dict[str, Dependence] = {}
+    exact: Seen | None = None
+
+    def run_in_float64(inputs: Sequence[torch.Tensor], look: Look | None = None) -> Seen:
+        with doubled(twin := copy()):
+            return run(twin, inputs, look)
+
+    for size, at in [(batch + 2, 1), (1, 0)][: min(batch, 2)]:
+        sliced = _Sliced(batch, size, at)
+        others = [sliced.of_input(one) if one.shape[:1] == (batch,) else one for one in tensors]
+        try:
+            seen = seen or run(copy(), tensors, None)
+            look = _Look(seen, sliced)
+            new = _by_key(graph, seen, run(copy(), others, look))
+            if "across" in new.values():  # rounding may look like it
+                exact = exact or run_in_float64(tensors)
+                look = _Look(exact, sliced, NEAR_IN_FLOAT64)
+                new = _by_key(graph, exact, run_in_float64(others, look))
+        except (NbglcnnError, RuntimeError, ValueError, TypeError):
+            continue  # forward isn't written for this batch size, or needs the user's hooks
+        found |= {name: one for name, one in new.items() if found.get(name) != "across"}
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Sliced:
+    """Of a run of `batch` examples and one of `size`: which examples both have.
+
+    They begin at the first of the smaller one and at number `at` of the larger one.
+    """
+
+    batch: int
+    size: int
+    at: int
+
+    def of_input(self, tensor: torch.Tensor) -> torch.Tensor:
+        """An input for `size` examples."""
+        return _between(tensor) if self.size > self.batch else tensor[: self.size]
+
+    def pair(self, a: Array, b: Array, axis: int) -> tuple[Array, Array]:
+        """The same examples of a value for `batch` examples and of one for `size`."""
+        count = min(self.batch, self.size)
+        both = np.moveaxis(a, axis, 0)[:count], np.moveaxis(b, axis, 0)[self.at : self.at + count]
+        return both
+
+
+def _between(tensor: torch.Tensor) -> torch.Tensor:
+    """The examples with another one before and another one behind them."""
+    import torch
+
+    ends = other_numbers(torch.cat([tensor[:1], tensor[-1:]]))
+    return torch.cat([ends[:1], tensor, ends[1:]])
+
+
+class _Look:
+    """Compares the tensors of a run for another batch size with those of one that was `seen`."""
+
+    def __init__(self, seen: Seen, sliced: _Sliced, near: float = NEAR) -> None:
+        self._seen = seen
+        self._sliced = sliced
+        self._near = near
+
+    def __call__(self, call: Call, tensor: torch.Tensor) -> Dependence | None:
+        at = call.outputs[-1][1]
+        outputs = self._seen.root.outputs
+        if not call.path and len(call.outputs) <= len(outputs):
+            at = outputs[len(call.outputs) - 1][1]
+        if at >= len(self._seen.arrays):
+            return "across"
+        return _dependence(self._seen.arrays[at], numbers_of(tensor), self._sliced, self._near)
+
+
+def _by_key(graph: Graph, seen: Seen, other: Seen) -> dict[str, Dependence]:
+    """What a _Look has found in another run, under the Graph's keys."""
+    found: Mapping[str, Any] = by_key(graph, None, other.arrays, other.root)
+    if _calls(seen.root) != _calls(other.root):  # a module may be called once for each example
+        outputs = {key.name for key in graph.keys if key.kind == "output"}
+        found = {name: one for name, one in found.items() if name in outputs}
+    return {name: one for name, one in found.items() if one is not None}
+
+
+def _calls(root: Call) -> list[tuple[str, list[str]]]:
+    return [(call.name, [suffix for suffix, _ in call.outputs]) for call in walk(root)]
+
+
+def _dependence(a: Array, b: Array, sliced: _Sliced, near: float) -> Dependence | None:
+    """How a value depends on the batch, by its arrays in two runs."""
+    if a.shape == b.shape:
+        return None if _is_near(a, b, near) else "across"
+    if a.ndim != b.ndim:
+        return "across"
+    grown = [k for k in range(a.ndim) if a.shape[k] != b.shape[k]]
+    axis = grown[0]
+    each, rest = divmod(a.shape[axis], sliced.batch)
+    if len(grown) > 1 or rest or b.shape[axis] != each * sliced.size:
+        return "across"
+    before, after = a.shape[:axis], a.shape[axis + 1 :]
+    for outer in {1, each}:  # all that is of one example lies together, or far apart
+        inner = each // outer
+        pair = sliced.pair(
+            a.reshape(*before, outer, sliced.batch, inner, *after),
+            b.reshape(*before, outer, sliced.size, inner, *after),
+            axis + 1,
+        )
+        if _is_near(*pair, near):
+            return "apart" if axis == 0 and each == 1 else "elsewhere"
+    return "across"
+
+
+def _is_near(a: Array, b: Array, near: float) -> bool:
+    if a.dtype.kind not in "fc":
+        return np.array_equal(a, b)
+    if a.size == 0:
+        return True
+    apart, size = _largest(a - b), _largest(a)
+    if np.isfinite(apart) and np.isfinite(size):
+        return bool(apart <= near * size)
+    finite = np.abs(a[np.isfinite(a)])
+    with contextlib.suppress(ValueError):
+        near = near * float(finite.max())
+    return np.allclose(a, b, rtol=0, atol=near, equal_nan=True)
+
+
+def _largest(a: Array) -> float:
+    """The largest absolute value, which takes no memory."""
+    if a.dtype.kind == "c":
+        return float(np.abs(a).max())
+    return max(float(a.max()), -float(a.min()))

@@ -1,0 +1,183 @@
+"""What PyTorch's modules do in training mode, and a check that nothing else does more there."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from nbglcnn.errors import UnsupportedModel
+from nbglcnn.graph import Array
+from nbglcnn.load.bounds import shown
+from nbglcnn.load.torch.checks.gradient_overrides import refuse_overrides
+from nbglcnn.load.torch.isolation.copies import detached_copy
+from nbglcnn.load.torch.isolation.process_state import one_at_a_time
+from nbglcnn.load.torch.isolation.redirection import redirected
+from nbglcnn.load.training import Dropout, Norm, TrainingMode, scaled
+
+if TYPE_CHECKING:
+    from nbglcnn.load.torch.model import TorchModel
+
+SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
+NEAR = 1e-3  # of the largest value
+KNOWN = "nn.Dropout and its kin, BatchNorm, StochasticDepth and DropPath"
+
+
+def mode_of(model: TorchModel) -> TrainingMode:
+    """A torch module as it is loaded for training; see `Model.training_mode`."""
+    whole = model.module
+    some = whole.training
+    dropouts: dict[str, Dropout] = {}
+    norms: dict[str, Norm] = {}
+    for path, module in whole.named_modules():
+        if some and not module.training:
+            continue
+        _refuse(path, module)
+        found = _dropout(module)
+        if found is not None and found.p > 0:
+            dropouts[path] = found
+        if isinstance(module, nn.modules.batchnorm._BatchNorm) and module.track_running_stats:
+            counted = module.num_batches_tracked
+            norms[path] = Norm(module.momentum, 0 if counted is None else int(counted))
+    frozen = {
+        name
+        for name, one in whole.named_parameters(remove_duplicate=False)
+        if not one.requires_grad
+    }
+    twin = type(model)(detached_copy(whole)[0])
+    return TrainingMode(twin, dropouts, norms, frozenset(frozen), whole)
+
+
+def _dropout(module: nn.Module) -> Dropout | None:
+    """What one of PyTorch's, torchvision's or timm's modules drops."""
+    kind = type(module).__name__
+    if isinstance(module, nn.AlphaDropout | nn.FeatureAlphaDropout):
+        # So that mean and variance stay (Klambauer et al., 2017, section 4).
+        p, fill = module.p, -SELU_ALPHA * SELU_SCALE
+        scale = ((1 - p) * (1 + p * fill**2)) ** -0.5 if p < 1 else 0.0
+        of = "elements" if isinstance(module, nn.AlphaDropout) else "channels"
+        return Dropout(p, of, scale, fill, -scale * fill * p)  # type: ignore[arg-type]
+    if isinstance(module, nn.Dropout):
+        return scaled(module.p)
+    if isinstance(module, nn.Dropout1d | nn.Dropout2d | nn.Dropout3d):
+        return scaled(module.p, "channels")
+    if kind == "StochasticDepth":
+        own: Any = module
+        if own.mode != "row" and own.p > 0:
+            raise UnsupportedModel(
+                f'StochasticDepth(mode={own.mode!r}): only mode="row" can be trained'
+            )
+        return scaled(own.p, "examples")
+    if kind == "DropPath":
+        own = module
+        kept = getattr(own, "scale_by_keep", True)
+        return scaled(float(own.drop_prob or 0.0), "examples", kept=bool(kept))
+    return None
+
+
+def _refuse(path: str, module: nn.Module) -> None:
+    """UnsupportedModel for a module that is otherwise in training in a way that isn't known."""
+    kind, why = type(module).__name__, ""
+    if isinstance(module, nn.RReLU) and module.lower != module.upper:
+        why = "draws its slopes at random in training; put nn.LeakyReLU in its place"
+    elif isinstance(module, nn.MultiheadAttention | nn.RNNBase) and module.dropout > 0:
+        why = f"has a dropout of {module.dropout:g} inside, which isn't supported; set it to 0"
+    elif isinstance(module, nn.modules.instancenorm._InstanceNorm) and module.track_running_stats:
+        why = (
+            "keeps running statistics, which is only supported in eval mode; make it with "
+            "track_running_stats=False, or call .eval() on it"
+        )
+    elif kind in ("_SpectralNorm", "SpectralNorm") or any(
+        type(hook).__name__ == "SpectralNorm" for hook in module._forward_pre_hooks.values()
+    ):
+        path = path.partition(".parametrizations")[0]
+        why = (
+            "is under spectral_norm, which alters its own vectors at each call in training; remove "
+            "it (torch.nn.utils.parametrize.remove_parametrizations), or call .eval() on it"
+        )
+    if why:
+        raise UnsupportedModel(f"{shown(path or 'the model itself')} ({kind}) {why}")
+
+
+def check(mode: TrainingMode, arrays: Sequence[Array], parameters: Collection[str]) -> None:
+    """UnsupportedModel where a module's own code does something else in training mode.
+
+    So does code that changes the gradients of these parameters.
+    Two copies run on the same input: one in eval mode, and one in which all modules train but those
+    whose training is known. They have to give the same.
+    """
+    if mode.module is None:
+        return
+    module = mode.module
+    with one_at_a_time():
+        still = _calls(detached_copy(module)[0], arrays)
+        moving, _ = detached_copy(module)
+        norms = mode.norms or {}
+        for (path, own), (_, given) in zip(
+            moving.named_modules(), module.named_modules(), strict=True
+        ):
+            trains = given.training or not module.training
+            own.training = trains and path not in norms and path not in mode.dropouts
+        try:
+            calls = _calls(moving, arrays)
+        except Exception as error:
+            raise UnsupportedModel(
+                f"{type(module).__name__} cannot be run in training mode: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+    refuse_overrides(module, arrays, parameters)
+    if len(calls) != len(still):
+        raise UnsupportedModel(_otherwise("the model itself", type(module).__name__))
+    for (path, kind, given, found), (_, _, before, right) in zip(calls, still, strict=True):
+        if _same(given, before) and not _same(found, right):
+            raise UnsupportedModel(_otherwise(shown(path or "the model itself"), kind))
+
+
+def _otherwise(path: str, kind: str) -> str:
+    return (
+        f"{path} ({kind}) computes something else in training mode, by its own code: it asks "
+        f"self.training, or calls a function like F.dropout. Known are the modules {KNOWN}: put "
+        "nn.Dropout in the place of F.dropout, or call .eval() on that module to train without it"
+    )
+
+
+def _calls(twin: nn.Module, arrays: Sequence[Array]) -> list[tuple[str, str, Any, Any]]:
+    """Each call of a module as it returns, inner ones first: path, class, inputs and outputs."""
+    found: list[tuple[str, str, Any, Any]] = []
+
+    def seen(path: str) -> Any:
+        def hook(module: nn.Module, given: Any, output: Any) -> None:
+            found.append((path, type(module).__name__, _tensors(given), _tensors(output)))
+
+        return hook
+
+    for path, module in twin.named_modules():
+        module.register_forward_hook(seen(path))
+    with torch.no_grad(), torch.random.fork_rng(devices=[]), redirected(twin):
+        torch.manual_seed(0)
+        twin(*(torch.from_numpy(array.copy()) for array in arrays))
+    return found
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        return [value.detach().clone()]
+    if isinstance(value, dict):
+        value = list(value.values())
+    return (
+        [one for each in value for one in _tensors(each)] if isinstance(value, list | tuple) else []
+    )
+
+
+def _same(a: Sequence[torch.Tensor], b: Sequence[torch.Tensor]) -> bool:
+    """Whether tensors are equal but for rounding: PyTorch's attention is another one in eval."""
+    return len(a) == len(b) and all(
+        x.shape == y.shape and _near(torch.nan_to_num(x.double()), torch.nan_to_num(y.double()))
+        for x, y in zip(a, b, strict=True)
+    )
+
+
+def _near(x: torch.Tensor, y: torch.Tensor) -> bool:
+    return x.numel() == 0 or float((x - y).abs().max()) <= NEAR * float(y.abs().max())

@@ -1,0 +1,109 @@
+"""Hooks that replay edits on a torch module while it is called, at the calls that keys name."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Container, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from nbglcnn.errors import InputError
+from nbglcnn.features.edits.replay import Bending
+from nbglcnn.load.names import Call, replaced
+from nbglcnn.load.torch.edits.tensor_edits import bent_tensor
+
+if TYPE_CHECKING:
+    import torch
+
+Bend = Callable[[str, Any], Any]
+
+
+@contextlib.contextmanager
+def bent_hooks(
+    model: torch.nn.Module,
+    inputs: Sequence[str],
+    bends: Bending,
+    cut: Container[str] = (),
+    bend: Bend | None = None,
+) -> Iterator[set[str]]:
+    """While it is entered, this thread's calls of the model are bent; gives the keys that were.
+
+    Hooks that are there before act before. `inputs` are the keys of what the model is given,
+    nothing inside the modules in `cut` has a key. `bend` makes of a key and its tensor what goes
+    on, by default the edits themselves.
+    """
+    import torch
+
+    handles: list[Any] = []
+    done: set[str] = set()
+    if not bends:
+        yield done
+        return
+    thread = threading.get_ident()
+    calls: list[Call] = []
+    counts: dict[str, int] = {}
+    inside = 0  # how many calls below one of a module in `cut` are open
+
+    def is_tensor(one: Any) -> bool:
+        return isinstance(one, torch.Tensor)
+
+    def changed(key: str, tensor: Any) -> Any:
+        if key not in bends:
+            return tensor
+        done.add(key)
+        return bent_tensor(bends, key, tensor) if bend is None else bend(key, tensor)
+
+    def before(path: str) -> Callable[..., Any]:
+        def hook(*_: Any) -> None:
+            nonlocal inside
+            if threading.get_ident() != thread:
+                return
+            if not path:  # a run of its own; the one before may have been broken off
+                calls.clear()
+                counts.clear()
+                inside = 0
+            if calls and calls[-1].path in cut:
+                inside += 1
+                return
+            calls.append(Call(path, counts.get(path, 0), True, "", ""))
+            counts[path] = calls[-1].number + 1
+
+        return hook
+
+    def after(_: Any, __: Any, output: Any) -> Any:
+        nonlocal inside
+        if threading.get_ident() != thread:
+            return None
+        if inside:
+            inside -= 1
+            return None
+        call = calls.pop()
+        name = call.name if call.path else "output"
+        return replaced(output, is_tensor, lambda suffix, t: changed(name + suffix, t))
+
+    def enter(_: Any, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        if threading.get_ident() != thread:
+            return None
+        names = iter(inputs)  # in the order of the arguments, as they stand in dicts and tuples
+        return replaced((given, named), is_tensor, lambda _, one: changed(next(names, ""), one))
+
+    try:
+        # In front of the user's own, as an input's value is what the model is given.
+        for path, module in model.named_modules():
+            handles.append(module.register_forward_pre_hook(before(path), prepend=True))
+            handles.append(module.register_forward_hook(after))
+        handles.append(model.register_forward_pre_hook(enter, prepend=True, with_kwargs=True))
+        yield done
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def check_called(bends: Bending, done: Container[str], model: torch.nn.Module) -> None:
+    """InputError for an edit of a value that the model hasn't given."""
+    for key in bends.edits:
+        if key not in done:
+            raise InputError(
+                f"{type(model).__name__} has not given {key!r}, which is bent: give the model that "
+                "the bends were made for"
+            )

@@ -1,0 +1,135 @@
+"""A module as what was recorded of it: its operators one by one, with edits between them.
+
+The names of the recorded operators are those of the Graph's values, so that a key of an operator
+that belongs to no module is found here. Edits of modules are recorded as calls of an operator of
+our own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+Bend = Callable[[str, Any], Any]
+_KEPT: ContextVar[list[Any] | None] = ContextVar("programs", default=None)
+
+
+@contextlib.contextmanager
+def programs_kept() -> Iterator[list[Any]]:
+    """What is recorded meanwhile; the last is what counts."""
+    kept: list[Any] = []
+    token = _KEPT.set(kept)
+    try:
+        yield kept
+    finally:
+        _KEPT.reset(token)
+
+
+def keep(program: Any) -> None:
+    """Called with each program that was translated."""
+    kept = _KEPT.get()
+    if kept is not None:
+        kept.append(program)
+
+
+@cache
+def bend_operator() -> Any:
+    """nbglcnn::bend(x, key): stands for an edit of a module; nothing is computed by it."""
+    import torch
+
+    def same(x: Any, key: str) -> Any:
+        return x.clone()
+
+    made: Any = torch.library.custom_op(
+        "nbglcnn::bend", same, mutates_args=(), schema="(Tensor x, str key) -> Tensor"
+    )
+    made.register_fake(lambda x, key: torch.empty_like(x))
+    return torch.ops.nbglcnn.bend.default
+
+
+@dataclass(frozen=True)
+class RecordedModule:
+    """A recorded program with the outputs that count: the last `count` of all, at `outputs`."""
+
+    program: Any
+    outputs: Sequence[int]
+
+    def nodes(self) -> dict[str, Any]:
+        """The operators' nodes by name."""
+        return {n.name: n for n in self.program.graph.nodes if n.op == "call_function"}
+
+    def bent(self) -> set[str]:
+        """The keys of modules whose edits are in the recording."""
+        operator = bend_operator()
+        return {str(n.args[1]) for n in self.program.graph.nodes if n.target is operator}
+
+    def run(
+        self,
+        model: torch.nn.Module,
+        inputs: Sequence[torch.Tensor],
+        bend: Bend,
+        keys: Mapping[str, str],
+        wanted: Sequence[str] = (),
+    ) -> tuple[list[torch.Tensor], dict[str, Any]]:
+        """The outputs with the model's weights of now, and `wanted` nodes' values by name.
+
+        `bend` makes of a key and its value the bent one; `keys` are those of nodes, by name.
+        """
+        import torch
+
+        device = next((one.device for one in inputs), torch.device("cpu"))
+        graph = self.program.graph
+        results = graph.output_node().args[0]
+        ends = [results[at] for at in self.outputs]
+        needed = _needed(graph, [*ends, *(n for n in graph.nodes if n.name in wanted)])
+        values = self._given(model, inputs, device)
+        operator = bend_operator()
+        for node in graph.nodes:
+            if node.op != "call_function" or node not in needed:
+                continue
+            args = torch.fx.map_arg(node.args, lambda one: values[one])
+            named = dict(torch.fx.map_arg(node.kwargs, lambda one: values[one]))
+            if node.target is operator:
+                values[node] = bend(str(args[1]), args[0])
+                continue
+            if "device" in named:
+                named["device"] = device
+            found = node.target(*args, **named)
+            if node.name in keys:
+                found = bend(keys[node.name], found)
+            values[node] = found
+        by_name = {node.name: value for node, value in values.items()}
+        return [values[one] for one in ends], {name: by_name[name] for name in wanted}
+
+    def _given(
+        self, model: torch.nn.Module, inputs: Sequence[torch.Tensor], device: Any
+    ) -> dict[Any, Any]:
+        """What placeholders stand for: the model's own tensors, constants and inputs."""
+        own: dict[str, Any] = dict(model.named_parameters(remove_duplicate=False))
+        own |= dict(model.named_buffers(remove_duplicate=False))
+        tensors = dict(zip(self.program.inputs, inputs, strict=True))
+        for node, tensor in self.program.tensors.items():
+            tensors[node] = own.get(self.program.names.get(node, ""), tensor)
+        return {node: _in_float32(tensor.to(device)) for node, tensor in tensors.items()}
+
+
+def _in_float32(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.float() if tensor.is_floating_point() else tensor
+
+
+def _needed(graph: Any, ends: Sequence[Any]) -> set[Any]:
+    found: set[Any] = set()
+    waiting = list(ends)
+    while waiting:
+        node = waiting.pop()
+        if node not in found:
+            found.add(node)
+            waiting += node.all_input_nodes
+    return found

@@ -1,0 +1,97 @@
+"""The copy of a module that runs in its place: in eval mode, in float32, without wrappers."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+
+from nbglcnn.errors import UnsupportedModel
+from nbglcnn.load.torch.isolation.redirection import remember
+
+
+def unwrapped(model: torch.nn.Module) -> torch.nn.Module:
+    """The module inside torch.compile and DataParallel wrappers; an error for TorchScript."""
+    while True:
+        if isinstance(model, torch.jit.ScriptModule):
+            raise UnsupportedModel(
+                f"{type(model).__name__} is TorchScript, which hides its layers; "
+                "give the torch.nn.Module that it was made from"
+            )
+        inner = getattr(model, "_orig_mod", None)
+        if inner is None and isinstance(model, torch.nn.DataParallel):
+            inner = model.module
+        if not isinstance(inner, torch.nn.Module):
+            return model
+        model = inner
+
+
+def detached_copy(
+    model: torch.nn.Module, beside: torch.nn.Module | None = None
+) -> tuple[torch.nn.Module, list[str]]:
+    """A copy in eval mode and float32, and in words what else was changed.
+
+    Its parameters and buffers share the memory of those of `beside`, another copy.
+    """
+    memo: dict[int, Any] = {} if beside is None else _shared_with(beside, model)
+    for parameter in model.parameters():
+        if id(parameter) in memo:
+            continue
+        # torch's own copy of a Parameter shares no memory with the copies of its views.
+        if type(parameter) is torch.nn.Parameter:
+            numbers = copy.deepcopy(parameter.detach(), memo)
+            memo[id(parameter)] = torch.nn.Parameter(numbers, parameter.requires_grad)
+    for module in model.modules():
+        for value in vars(module).values():
+            # A plain attribute that is a result (weight_norm's weight) refuses to be deep-copied.
+            if isinstance(value, torch.Tensor) and not value.is_leaf:
+                # By the same memo, so that a view of a parameter stays one.
+                memo[id(value)] = copy.deepcopy(value.detach(), memo)
+    try:
+        twin = copy.deepcopy(model, memo)
+    except Exception as error:
+        raise UnsupportedModel(
+            f"{type(model).__name__} cannot be copied ({type(error).__name__}: {error}); "
+            "does it hold a file, a generator or a result that needs a gradient?"
+        ) from error
+    remember(twin, model)
+    twin.eval()
+    notes = []
+    other = {t.dtype for t in (*twin.parameters(), *twin.buffers()) if t.is_floating_point()}
+    other.discard(torch.float32)
+    if other:
+        names = ", ".join(sorted(str(d).removeprefix("torch.") for d in other))
+        notes.append(f"weights given as {names} are computed in float32")
+        twin.float()
+    return twin, notes
+
+
+def _shared_with(beside: torch.nn.Module, model: torch.nn.Module) -> dict[int, Any]:
+    """For a deep copy of the model: by identity the numbers of another copy."""
+    parameters, buffers = dict(beside.named_parameters()), dict(beside.named_buffers())
+    found: dict[int, Any] = {}
+    for name, parameter in model.named_parameters():
+        if name in parameters and type(parameter) is torch.nn.Parameter:
+            numbers = parameters[name].detach()
+            found[id(parameter)] = torch.nn.Parameter(numbers, parameter.requires_grad)
+    for name, buffer in model.named_buffers():
+        if name in buffers and type(buffer) is torch.Tensor:
+            found[id(buffer)] = buffers[name].detach()
+    return found
+
+
+def drop_hooks(twin: torch.nn.Module) -> bool:
+    """Remove the user's forward hooks; whether there were.
+
+    Not torch's own, as spectral_norm's, and not ours, which replay edits.
+    """
+    dropped = False
+    for module in twin.modules():
+        for hooks in (module._forward_hooks, module._forward_pre_hooks):
+            for number, hook in list(hooks.items()):
+                owner = getattr(hook, "__module__", None) or type(hook).__module__
+                if not owner.startswith(("torch.", "nbglcnn.")):
+                    del hooks[number]
+                    dropped = True
+    return dropped

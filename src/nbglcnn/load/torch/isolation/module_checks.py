@@ -1,0 +1,107 @@
+"""Which torch modules can be loaded."""
+
+from __future__ import annotations
+
+import torch
+from torch.nn.parameter import is_lazy
+
+from nbglcnn.errors import UnsupportedModel
+from nbglcnn.load.bounds import shown
+
+
+def check_module(model: torch.nn.Module) -> None:
+    """Refuse a module that is not on the CPU, not initialised, or training where it matters."""
+    if not str(type(model).__call__.__module__).startswith("torch."):
+        raise UnsupportedModel(
+            f"{type(model).__name__} has a __call__ of its own, past which its forward is hooked; "
+            "move what it does into forward"
+        )
+    for path, module in model.named_modules():
+        made = type(module)
+        if isinstance(module, torch.jit.ScriptModule):
+            raise UnsupportedModel(
+                f"{shown(path)} ({made.__name__}) is TorchScript, which hides its layers; "
+                "put the torch.nn.Module that it was made from in its place"
+            )
+        if _in_8_bits(module):
+            raise UnsupportedModel(
+                f"{shown(path or 'the model itself')} ({made.__module__}.{made.__name__}) computes "
+                "in 8 bits; only models of float weights are supported: give the model as it was "
+                "before quantize_dynamic or convert"
+            )
+    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+        if is_lazy(tensor):
+            raise UnsupportedModel(
+                f"{shown(name)} has no shape yet (a lazy module); call the model once on an input"
+            )
+        if tensor.device.type == "meta":
+            raise UnsupportedModel(
+                f"{shown(name)} is on meta and has no numbers: its weights were never loaded. "
+                'Call model.to_empty(device="cpu") and model.load_state_dict(weights) first'
+            )
+        if tensor.device.type != "cpu":
+            raise UnsupportedModel(
+                f"the model is on {tensor.device} ({shown(name)}); call model.cpu() first"
+            )
+        if tensor.is_sparse or tensor.is_quantized or tensor.is_complex():
+            kind = "complex" if tensor.is_complex() else "sparse or quantized"
+            raise UnsupportedModel(
+                f"{shown(name)} is {kind}; only dense real tensors are supported"
+            )
+    check_mode(model)
+
+
+def check_mode(model: torch.nn.Module) -> None:
+    """Refuse a module that is training where it matters."""
+    strayed = [(name or "the model itself", m) for name, m in model.named_modules() if _trains(m)]
+    if strayed:
+        some = ", ".join(f"{name} ({type(m).__name__})" for name, m in strayed[:3])
+        more = f" and {len(strayed) - 3} more" if len(strayed) > 3 else ""
+        norm = torch.nn.modules.batchnorm._NormBase
+        why = []
+        if any(isinstance(m, norm) for _, m in strayed):
+            why.append("BatchNorm would normalise by this batch and change its running statistics")
+        if any("Drop" in type(m).__name__ for _, m in strayed):
+            why.append("Dropout would drop values at random")
+        batch = ""
+        if any(isinstance(m, norm) for _, m in strayed):
+            batch = (
+                ". Pix2Pix and CycleGAN are meant to run in training mode, and give grey or black "
+                "pictures in eval mode: give their norms track_running_stats=False and no running "
+                "statistics (norm.running_mean = norm.running_var = None), so that they normalise "
+                "by the batch in eval mode too"
+            )
+        what = "; ".join(why) or "they compute something else while training"
+        raise UnsupportedModel(
+            f"in training mode: {some}{more}. {what[0].upper()}{what[1:]}. "
+            f"Call model.eval() first (and model.train() afterwards, to go on training){batch}"
+        )
+
+
+def _in_8_bits(module: torch.nn.Module) -> bool:
+    made = type(module).__module__
+    return made.startswith("torch.") and ".quantized." in made
+
+
+def is_whole(module: torch.nn.Module) -> bool:
+    """Whether it is called as one: it has no modules inside, or they only hold its weights."""
+    return _in_8_bits(module) or not any(True for _ in module.children())
+
+
+def _trains(module: torch.nn.Module) -> bool:
+    """Whether the module is in training mode and would compute something else in eval mode."""
+    if not module.training:
+        return False
+    nn = torch.nn
+    if isinstance(module, nn.modules.batchnorm._NormBase):
+        return module.track_running_stats
+    if isinstance(module, nn.modules.dropout._DropoutNd):
+        return module.p > 0
+    if isinstance(module, nn.RReLU):
+        return module.lower != module.upper
+    if isinstance(module, nn.MultiheadAttention | nn.RNNBase):
+        return module.dropout > 0
+    if type(module).__module__.startswith("torch."):
+        return False
+    code = getattr(getattr(type(module), "forward", None), "__code__", None)
+    return code is not None and "training" in code.co_names

@@ -1,0 +1,246 @@
+"""What loading changes of PyTorch and the process: for its own thread alone, and undone after."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import logging
+import os
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+# PyTorch keeps the state of a recording that is under way in the process.
+LOCK = threading.RLock()
+NOISY = ("torch", "onnxscript", "onnx_ir")  # loggers
+
+
+FORKED = False  # whether this process is a fork of one that had this module
+_uncollected = False
+
+
+def _in_child() -> None:
+    global LOCK, FORKED
+    LOCK, FORKED = threading.RLock(), True
+    if _uncollected:  # by a thread that stayed in the parent
+        gc.enable()
+
+
+if hasattr(os, "register_at_fork"):
+    # Else a child that was forked while another thread loaded would wait for it for ever.
+    os.register_at_fork(after_in_child=_in_child)
+
+
+@contextlib.contextmanager
+def one_at_a_time() -> Iterator[None]:
+    """While one thread loads or lets PyTorch compute, others that want to wait."""
+    with LOCK, _without_lost_threads():
+        yield
+
+
+@contextlib.contextmanager
+def _without_lost_threads() -> Iterator[None]:
+    """In a forked child PyTorch computes on the one thread that there is.
+
+    The threads with which the parent has computed stayed there, and OpenMP waits for them for ever.
+    """
+    torch = sys.modules.get("torch")
+    if not FORKED or torch is None:
+        yield
+        return
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+@contextlib.contextmanager
+def uncollected() -> Iterator[None]:
+    """The garbage collector waits meanwhile: of what is imported and recorded most stays.
+
+    It would take a tenth of the time that a network of 400 operators is loaded in.
+    """
+    global _uncollected
+    if not gc.isenabled():
+        yield
+        return
+    try:
+        gc.disable()
+        _uncollected = True
+        yield
+    finally:
+        _uncollected = False
+        gc.enable()
+
+
+class _OfThisThread(logging.Filter):
+    """Picks the warnings and log records of one thread, for as long as it is `active`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.thread = threading.get_ident()
+        self.active = True
+
+    def match(self, _: str) -> bool:
+        """What a warnings filter asks of its message pattern."""
+        return self.active and threading.get_ident() == self.thread
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether a handler takes the record."""
+        noise = any(record.name == one or record.name.startswith(one + ".") for one in NOISY)
+        return not (self.active and noise and record.thread == self.thread)
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Nothing that PyTorch warns of or logs reaches the notebook; other threads' words do.
+
+    warnings.catch_warnings, loggers' levels and redirect_stdout would be the whole process's.
+    """
+    mine = _OfThisThread()
+    handlers = [*logging.root.handlers, *filter(None, [logging.lastResort])]
+    for name, logger in list(logging.root.manager.loggerDict.items()):
+        if name.partition(".")[0] in NOISY and isinstance(logger, logging.Logger):
+            handlers += logger.handlers
+    for handler in handlers:
+        handler.addFilter(mine)
+    entry: Any = ("ignore", mine, Warning, None, 0)
+    filters: Any = warnings.filters
+    own = getattr(sys.flags, "context_aware_warnings", False)  # of Python 3.14: by thread
+    with warnings.catch_warnings() if own else contextlib.nullcontext():
+        if own:
+            warnings.simplefilter("ignore")
+        else:
+            filters.insert(0, entry)
+        try:
+            yield
+        finally:
+            mine.active = False
+            if entry in filters:
+                filters.remove(entry)
+            for handler in handlers:
+                handler.removeFilter(mine)
+
+
+@contextlib.contextmanager
+def unwound() -> Iterator[None]:
+    """Take back what a recording that was broken off has left in PyTorch.
+
+    An interrupt can come between the start of a mode and the `try` that would end it.
+    """
+    import torch
+
+    _C, ops = cast(Any, torch._C), cast(Any, torch._ops)
+    keys = _C._TorchDispatchModeKey
+    infra = (keys.FAKE, keys.PROXY, keys.FUNCTIONAL)
+    pre = ops.mode_stack_state_for_pre_dispatch()
+    recording = pre._schema_check_mode
+    traced = {keys.PROXY: pre.get(0), keys.FUNCTIONAL: pre.get(1)}
+    slots = {key: _C._get_dispatch_mode(key) for key in infra}
+    dispatch, function = _C._len_torch_dispatch_stack(), _C._len_torch_function_stack()
+    included = _C._dispatch_tls_is_dispatch_key_included("PreDispatch")
+    flags = torch.compiler._is_compiling_flag, torch.compiler._is_exporting_flag
+    grad = torch.is_grad_enabled()
+    dynamo: Any = sys.modules.get("torch._dynamo.eval_frame")
+    stance = getattr(dynamo, "_stance", None)
+    try:
+        yield
+    except BaseException:
+        if stance is not None:
+            dynamo._stance = stance
+        while _C._len_torch_function_stack() > function:
+            _C._pop_torch_function_stack()
+        for key, before in slots.items():
+            if before is None and _C._get_dispatch_mode(key) is not None:
+                _C._unset_dispatch_mode(key)
+        while _C._len_torch_dispatch_stack() > dispatch:
+            _C._pop_torch_dispatch_stack(None)
+        for key, before in traced.items():
+            if before is None:
+                ops.unset_mode_pre_dispatch(key)
+        pre._schema_check_mode = recording
+        _C._dispatch_tls_set_dispatch_key_included("PreDispatch", included)
+        torch.compiler._is_compiling_flag, torch.compiler._is_exporting_flag = flags
+        torch.set_grad_enabled(grad)
+        raise
+
+
+def eager() -> contextlib.AbstractContextManager[Any]:
+    """What torch.compile has made runs as it is written: dynamo would hide the operators in it."""
+    if "torch._dynamo" not in sys.modules:
+        return contextlib.nullcontext()
+    import torch
+
+    stance: contextlib.AbstractContextManager[Any] = torch.compiler.set_stance("force_eager")
+    return stance
+
+
+@contextlib.contextmanager
+def random_numbers_kept(drew: Callable[[], bool]) -> Iterator[None]:
+    """A model that draws random numbers doesn't move the user's generator.
+
+    Nor does it take back what another thread has drawn meanwhile: only where the state is another
+    afterwards and the model `drew`.
+    """
+    import torch
+
+    state, seed = torch.get_rng_state(), torch.initial_seed()
+    try:
+        yield
+    finally:
+        moved = not torch.equal(torch.get_rng_state(), state)
+        if moved and (torch.initial_seed() != seed or drew()):
+            torch.set_rng_state(state)
+
+
+def draws(run: Callable[[], Any]) -> bool:
+    """Whether it draws from PyTorch's generator, itself and on this thread."""
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    drawn = []
+
+    class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            if torch.Tag.nondeterministic_seeded in func.tags:
+                drawn.append(func)
+            return func(*args, **(kwargs or {}))
+
+    with contextlib.suppress(Exception), torch.no_grad(), cast(Any, Watch)():
+        run()
+    return bool(drawn)
+
+
+def in_float32() -> Any:
+    """A mode in which torch.autocast changes nothing, and modes of gradients are not recorded.
+
+    `mode.entered` says whether there was an autocast. Its beginning is told to this class alone.
+    """
+    import torch
+    from torch.fx.experimental.proxy_tensor import PreDispatchTorchFunctionMode
+
+    class Plainly(PreDispatchTorchFunctionMode):
+        def __init__(self) -> None:
+            self.entered = False
+
+        def __torch_function__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            if func is torch.amp.autocast_mode._enter_autocast:
+                self.entered = self.entered or bool(args[2])
+                torch.set_autocast_enabled(args[0], False)  # its end puts back what was before
+                return None
+            if func is torch.amp.autocast_mode._exit_autocast:
+                return None
+            if func is torch._C._set_grad_enabled:
+                with torch._C.DisableTorchFunction():
+                    return func(*args)
+            return func(*args, **(kwargs or {}))
+
+    return Plainly()

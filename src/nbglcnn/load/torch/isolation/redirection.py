@@ -1,0 +1,361 @@
+"""Reads of the original model by a copy's code: closures, globals and hooks keep the original.
+
+`copy.deepcopy` leaves functions as they are, so that `m.forward = lambda x: f(2 * x)` runs the
+original's layers also in a copy of `m`. While a copy runs, what this thread reads of the original
+is redirected to the copy: attributes and calls of its modules, and its parameters and buffers as
+arguments of PyTorch's functions. Other threads see the original.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import types
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import torch
+from numpy.lib.array_utils import byte_bounds
+from torch._C._dynamo import eval_frame
+from torch.nn.parameter import is_lazy
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from nbglcnn.errors import UnsupportedModel
+from nbglcnn.load.bounds import shown
+
+PLAIN = (
+    torch.Tensor,
+    torch.nn.Parameter,
+    torch.nn.Buffer,
+)  # classes of what a recording has not made
+WRITE = (
+    "read it from the module in forward, as self.conv.weight, and compute the view there, so that "
+    "it follows new weights"
+)
+
+
+# Operators whose course depends on numbers, and what to write in their place.
+CHOICES = {
+    "while_loop": "repeat a fixed number of times in a Python `for`, or draw the part before it",
+    "cond": "compute both branches and choose with torch.where",
+}
+
+
+class Choice(Exception):
+    """A plain run has met one of CHOICES."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """Where a parameter's numbers lay in memory when the copy was made.
+
+    `alias` keeps that memory, whose address would be another tensor's else.
+    """
+
+    name: str
+    alias: torch.Tensor
+
+    def meets(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor of the same storage has some of its numbers."""
+        begin, end = _reach(tensor)
+        own_begin, own_end = _reach(self.alias)
+        return begin < own_end and own_begin < end
+
+    def view(self, tensor: torch.Tensor, now: torch.Tensor) -> torch.Tensor:
+        """The view of `now` that `tensor` is of the parameter; UnsupportedModel without one."""
+        old = self.alias
+        offset = tensor.storage_offset() - old.storage_offset()
+        shape, steps = tuple(tensor.shape), tensor.stride()
+        if (
+            tensor.dtype is old.dtype
+            and offset == 0
+            and (shape, steps) == (old.shape, old.stride())
+        ):
+            return now.detach()
+        begin, end = _reach(tensor)
+        own_begin, own_end = _reach(old)
+        inside = own_begin <= begin and end <= own_end
+        if not inside or tensor.dtype is not old.dtype or not old.is_contiguous():
+            raise UnsupportedModel(
+                f"forward uses a tensor of shape {list(shape)} that shares memory with "
+                f"{shown(self.name)} in a way that a copy of the model cannot follow; {WRITE}"
+            )
+        return now.detach().as_strided(shape, steps, offset)
+
+
+@dataclass(slots=True)
+class Original:
+    """The modules and tensors that a copy stands for, by identity, with their names."""
+
+    modules: dict[int, str] = field(default_factory=dict)
+    tensors: dict[int, str] = field(default_factory=dict)
+    spans: dict[int, list[_Span]] = field(default_factory=dict)
+    kept: list[Any] = field(default_factory=list)  # an id is an object's only while it lives
+
+    def add(self, model: torch.nn.Module) -> None:
+        """Read its modules and tensors as the copy's."""
+        for path, module in model.named_modules():
+            self.modules.setdefault(id(module), path)
+            self.kept.append(module)
+        self.add_tensors(model)
+
+    def add_tensors(self, model: torch.nn.Module) -> None:
+        """Read its parameters and buffers as the copy's."""
+        for name, tensor in _named(model):
+            if is_lazy(tensor):
+                continue
+            self.tensors.setdefault(id(tensor), name)
+            self.kept.append(tensor)
+            if (storage := _storage(tensor)) is not None:
+                self.spans.setdefault(storage, []).append(_Span(name, tensor.detach()))
+
+    def update(self, other: Original) -> None:
+        """The originals of an original, as where a copy is copied."""
+        self.modules = {**other.modules, **self.modules}
+        self.tensors = {**other.tensors, **self.tensors}
+        for storage, spans in other.spans.items():
+            self.spans.setdefault(storage, []).extend(spans)
+        self.kept += other.kept
+
+    def span(self, tensor: torch.Tensor) -> _Span | None:
+        """That of the parameter or buffer which a tensor shares its numbers with."""
+        storage = _storage(tensor)
+        spans = self.spans.get(storage, ()) if storage is not None else ()
+        return next((one for one in spans if one.meets(tensor)), None)
+
+
+_ORIGINALS: WeakKeyDictionary[torch.nn.Module, Original] = WeakKeyDictionary()
+
+
+def remember(copy: torch.nn.Module, original: torch.nn.Module) -> None:
+    """Note what a copy was made of, before anything else is done with it."""
+    known = Original()
+    if copy is original:  # by a __deepcopy__ of its own
+        return
+    known.add(original)
+    known.add_tensors(copy)
+    if original in _ORIGINALS:
+        known.update(_ORIGINALS[original])
+    _ORIGINALS[copy] = known
+
+
+def original_of(copy: torch.nn.Module) -> Original:
+    """What a copy was made of."""
+    return _ORIGINALS.get(copy, Original())
+
+
+def read_by_numpy(model: torch.nn.Module) -> set[str]:
+    """Names of the parameters and buffers that share memory with a NumPy array of the model.
+
+    A recording reads them as constants: a value computed of one doesn't follow new numbers.
+    """
+    held = [byte_bounds(one) for one in _arrays_of(model) if one.size]
+    if not held:
+        return set()
+    found = set()
+    for name, tensor in chain(
+        model.named_parameters(remove_duplicate=False), model.named_buffers(remove_duplicate=False)
+    ):
+        storage = _storage(tensor)
+        if storage is not None:
+            begin, end = (storage + place for place in _reach(tensor))
+            if any(begin < last and first < end for first, last in held):
+                found.add(name)
+    return found
+
+
+def _arrays_of(model: torch.nn.Module) -> Iterator[np.ndarray[Any, Any]]:
+    """NumPy's arrays that are attributes of modules, or in containers and closures that are."""
+    seen: set[int] = set()
+    waiting = [one for module in model.modules() for one in vars(module).values()]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, np.ndarray):
+            yield one
+        elif id(one) not in seen:
+            seen.add(id(one))
+            if isinstance(one, dict):
+                waiting += one.values()
+            elif isinstance(one, list | tuple):
+                waiting += one
+            elif isinstance(one, types.FunctionType):
+                for cell in one.__closure__ or ():
+                    with contextlib.suppress(ValueError):  # not assigned yet
+                        waiting.append(cell.cell_contents)
+
+
+@contextlib.contextmanager
+def redirected(
+    copy: torch.nn.Module, root: torch.nn.Module | None = None, *, traced: bool = False
+) -> Iterator[None]:
+    """While this thread runs a copy, what it reads of the original is the copy's.
+
+    `root` is the copy as it is called, where that is another object. It is `traced` where the
+    operators are recorded, or PyTorch exports the model.
+    """
+    original = original_of(copy)
+    root = copy if root is None else root
+    tensors = _Tensors(root, original)
+    mode: Any = _Functions(tensors) if traced else _Operators(tensors)
+    paths, found = dict(original.modules), dict[int, Any]()
+    thread = threading.get_ident()
+    kind: Any = torch.nn.Module
+
+    def target(module: Any) -> Any:
+        """The copy's module in place of one of the original's; None for any other."""
+        number = id(module)
+        if number not in paths or threading.get_ident() != thread:
+            return None
+        if number not in found:
+            found[number] = root.get_submodule(paths[number])
+        return found[number]
+
+    def rerouted(name: str, before: Callable[..., Any], instead: Callable[..., Any]) -> Any:
+        def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+            # Each attribute that anything reads comes by here: other modules first.
+            if id(self) not in paths or (other := target(self)) is None:
+                return before(self, *args, **kwargs)
+            return instead(other, *args, **kwargs)
+
+        method.__name__ = name
+        return method
+
+    instead: Mapping[str, Callable[..., Any]] = {
+        "__getattribute__": getattr,
+        "__setattr__": setattr,
+        "__delattr__": delattr,
+        "__call__": lambda module, *args, **kwargs: module(*args, **kwargs),
+    }
+    own = {name: vars(kind).get(name) for name in instead}
+    with mode:
+        try:
+            for name, change in instead.items():
+                setattr(kind, name, rerouted(name, getattr(kind, name), change))
+            yield
+        finally:
+            paths.clear()  # first, should an interrupt leave one of the methods
+            for name, before in own.items():
+                if before is None:
+                    delattr(kind, name)
+                else:
+                    setattr(kind, name, before)
+
+
+class _Tensors:
+    """The copy's parameters in the place of the original's, in the arguments of a call."""
+
+    def __init__(self, root: torch.nn.Module, original: Original) -> None:
+        self._root = root
+        self._original = original
+        self._first = dict(_named(root))
+
+    def of(self, tree: Any) -> Any:
+        """The same tuples, lists and dicts with the copy's tensors."""
+        if isinstance(tree, torch.Tensor):
+            return self._tensor(tree)
+        if type(tree) in (tuple, list):
+            return type(tree)([self.of(one) for one in tree])
+        if type(tree) is dict:
+            return {name: self.of(one) for name, one in tree.items()}
+        return tree
+
+    def _tensor(self, tensor: torch.Tensor) -> torch.Tensor:
+        # What a recording has made is of other classes.
+        if type(tensor) not in PLAIN:
+            return tensor
+        with torch._C.DisableTorchFunction():
+            name = self._original.tensors.get(id(tensor))
+            if name is not None:
+                return self._now(name)
+            span = self._original.span(tensor)
+            if span is None:
+                return tensor
+            now = self._now(span.name)
+            if type(now) in PLAIN and _storage(now) == _storage(tensor):
+                return tensor
+            return span.view(tensor, now)
+
+    def _now(self, name: str) -> torch.Tensor:
+        """A parameter or buffer of the copy as it is now: in a recording the recorder's."""
+        path, _, own = name.rpartition(".")
+        found: torch.Tensor = getattr(self._root.get_submodule(path), own)
+        # torch.func.functional_call puts tensors of the original in the place of the copy's.
+        return self._first.get(name, found) if type(found) in PLAIN else found
+
+
+class _Functions(TorchFunctionMode):
+    """A mode for a recording, or PyTorch's exporter, whose tensors an operator gets."""
+
+    def __init__(self, tensors: _Tensors) -> None:
+        super().__init__()
+        self._tensors = tensors
+
+    def __torch_function__(
+        self,
+        function: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        return function(*self._tensors.of(args), **self._tensors.of(dict(kwargs or {})))
+
+
+class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """A mode for a plain run, in which TorchScript and autograd.Functions are followed too.
+
+    PyTorch's attention computes in another way under a mode of functions.
+    """
+
+    supports_higher_order_operators = True  # torch.cond and its kin
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # dynamo would be imported for it, which takes seconds; see below
+
+    def __init__(self, tensors: _Tensors) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._tensors = tensors
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        name = getattr(function, "__name__", "")
+        if isinstance(function, torch._ops.HigherOrderOperator) and name in CHOICES:
+            raise Choice(name)
+        return function(*self._tensors.of(args), **self._tensors.of(dict(kwargs or {})))
+
+
+# torch.while_loop has dynamo compile it, which is not to compile the mode.
+_SKIP: Any = eval_frame._FrameExecStrategy(
+    eval_frame._FrameAction.SKIP, eval_frame._FrameAction.SKIP
+)
+eval_frame.set_code_exec_strategy(_Operators.__torch_dispatch__.__code__, _SKIP)
+
+
+def _named(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    return chain(model.named_parameters(), model.named_buffers())
+
+
+def _storage(tensor: torch.Tensor) -> int | None:
+    """Where a tensor's memory begins; None for one that has none."""
+    try:
+        return tensor.untyped_storage().data_ptr() or None
+    except (NotImplementedError, RuntimeError):  # a sparse one, or one without numbers
+        return None
+
+
+def _reach(tensor: torch.Tensor) -> tuple[int, int]:
+    """The first byte of a tensor in its storage, and the one behind its last."""
+    size = tensor.element_size()
+    begin = int(tensor.storage_offset()) * size
+    if tensor.numel() == 0:
+        return begin, begin
+    last = sum(
+        (length - 1) * step for length, step in zip(tensor.shape, tensor.stride(), strict=True)
+    )
+    return begin, begin + (int(last) + 1) * size

@@ -1,0 +1,87 @@
+"""Writes an ONNX file of a torch module with other numbers in its parameters."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from nbglcnn.errors import ModelError
+from nbglcnn.graph import Array
+from nbglcnn.load.arguments import Arguments
+from nbglcnn.load.draft import OPSET
+from nbglcnn.load.torch.isolation.copies import detached_copy
+from nbglcnn.load.torch.isolation.process_state import (
+    quiet,
+    random_numbers_kept,
+    uncollected,
+    unwound,
+)
+from nbglcnn.load.torch.isolation.redirection import redirected
+from nbglcnn.load.torch.rewrite.adaptive_pools import written_out
+from nbglcnn.load.torch.translate.exporter_overrides import translations
+from nbglcnn.load.torch.weights.state_dict import tensors_of
+
+
+def _exported(
+    twin: torch.nn.Module, args: tuple[Any, ...], named: dict[str, Any], names: Any
+) -> Any:
+    """What PyTorch's exporter makes, if need be with pools that it doesn't know written out."""
+
+    def export(model: Any, *inputs: Any, **more: Any) -> Any:
+        return torch.onnx.export(
+            model, *inputs, **more, dynamo=True, optimize=False, opset_version=OPSET, verbose=False,
+            output_names=names, custom_translation_table=dict(translations()),
+        )  # fmt: skip
+
+    try:
+        return export(twin, args, kwargs=named)
+    except torch.onnx.OnnxExporterError:
+        program = written_out(torch.export.export(twin, args, named, strict=False))
+        if program is None:
+            raise
+        return export(program)
+
+
+def to_onnx(
+    module: torch.nn.Module,
+    weights: Mapping[str, Array],
+    inputs: Sequence[tuple[tuple[int, ...], np.dtype[np.generic]]],
+    outputs: int,
+    path: Path,
+    arguments: Arguments | None = None,
+) -> Path:
+    """Export `module` in eval mode and float32, with these weights, for inputs of these shapes.
+
+    The file's initializers have the names of `module.state_dict()`, and its only output is called
+    "output". PyTorch's exporter does the work; ModelError where it can't.
+    """
+    twin, _ = detached_copy(module)
+    twin.load_state_dict(tensors_of(module, module, weights))
+    twin.eval()
+    given = tuple(torch.from_numpy(np.zeros(shape, dtype)) for shape, dtype in inputs)
+    args, named = (given, {}) if arguments is None else arguments.filled(given)
+    names = ["output"] if outputs == 1 else None
+    beside = f"{path.name}.data"
+    try:
+        with (
+            uncollected(), unwound(), random_numbers_kept(lambda: False), quiet(),
+            torch.no_grad(), redirected(twin, traced=True),
+            tempfile.TemporaryDirectory(dir=path.absolute().parent, prefix=".nbglcnn") as folder,
+        ):  # fmt: skip
+            program = _exported(twin, args, named, names)
+            assert program is not None
+            program.save(str(Path(folder, path.name)))
+            for name in (beside, path.name):  # the numbers first: a file is never without them
+                if (made := Path(folder, name)).exists():
+                    made.replace(path.with_name(name))
+    except (torch.onnx.OnnxExporterError, RuntimeError, TypeError, ValueError) as error:
+        raise ModelError(
+            f"PyTorch's exporter writes no ONNX file of {type(module).__name__}: "
+            f"{str(error).strip().splitlines()[0]}"
+        ) from error
+    return path

@@ -1,0 +1,80 @@
+"""Each module of a model by itself, where the model as a whole cannot be loaded."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from nbglcnn.errors import NbglcnnError, UnsupportedModel
+from nbglcnn.graph import Array, Graph
+from nbglcnn.load.arguments import Arguments
+from nbglcnn.load.torch.isolation.copies import detached_copy
+from nbglcnn.load.torch.isolation.module_checks import is_whole
+from nbglcnn.load.torch.isolation.process_state import random_numbers_kept, unwound
+from nbglcnn.load.torch.isolation.redirection import redirected
+from nbglcnn.load.torch.module import load_module
+from nbglcnn.load.torch.record.module_calls import called
+
+if TYPE_CHECKING:
+    import torch
+
+Piece = tuple[str, str, Graph | NbglcnnError]
+
+
+def pieces(
+    model: torch.nn.Module, arrays: Sequence[Array], arguments: Arguments | None = None
+) -> list[Piece]:
+    """The model's innermost modules in the order of their calls: path, type, and Graph or error.
+
+    Each is loaded on what it gets in a run of the model. Those that get anything but tensors by
+    position are left out: nothing can be said of them alone. Nor can it of what hides its modules,
+    or of those behind one that fails.
+    """
+    import torch
+    from torch.nn.parameter import is_lazy
+
+    hidden = any(isinstance(one, torch.jit.ScriptModule) for one in model.modules())
+    if hidden or any(map(is_lazy, (*model.parameters(), *model.buffers()))):
+        return []
+    try:
+        twin, _ = detached_copy(model)
+    except UnsupportedModel:  # it cannot be copied
+        return []
+    calls: dict[str, tuple[torch.nn.Module, tuple[torch.Tensor, ...]]] = {}
+    handles = []
+
+    def before(path: str) -> Any:
+        def hook(module: torch.nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
+            if not named and given and all(isinstance(x, torch.Tensor) for x in given):
+                calls.setdefault(path, (module, tuple(x.detach().clone() for x in given)))
+
+        return hook
+
+    for path, module in twin.named_modules():
+        if path and is_whole(module):
+            handles.append(module.register_forward_pre_hook(before(path), with_kwargs=True))
+    try:
+        with (
+            contextlib.suppress(Exception),
+            unwound(),
+            random_numbers_kept(lambda: False),
+            torch.no_grad(),
+            redirected(twin),
+        ):
+            called(twin, [torch.from_numpy(array.copy()) for array in arrays], arguments)
+    finally:
+        for handle in handles:
+            handle.remove()
+    found: list[Piece] = []
+    for path, (module, given) in calls.items():
+        kind = type(module).__name__
+        try:
+            own = [x.float() if x.is_floating_point() else x for x in given]
+            graph, _ = load_module(module, [x.resolve_conj().resolve_neg().numpy() for x in own])
+            found.append((path, kind, graph))
+        except NbglcnnError as error:
+            found.append((path, kind, error))
+        except (TypeError, RuntimeError):  # what it gets is no dense tensor of real numbers
+            continue
+    return found

@@ -1,0 +1,161 @@
+"""Dropouts that model.eval() leaves on: each call has another mask, so that no graph is theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nbglcnn.errors import UnsupportedModel
+from nbglcnn.load.noise import OUTSIDE
+from nbglcnn.load.torch.isolation.source_lines import line_of_node, module_of
+
+if TYPE_CHECKING:
+    import torch
+
+ATTENTION = "scaled_dot_product_attention"
+# What draws a mask, by its name as a function or an operator: the function of
+# torch.nn.functional to write, and the module.
+MASKS: Mapping[str, tuple[str, str]] = {
+    "dropout": ("dropout", "Dropout"),
+    "native_dropout": ("dropout", "Dropout"),
+    "dropout1d": ("dropout1d", "Dropout1d"),
+    "dropout2d": ("dropout2d", "Dropout2d"),
+    "dropout3d": ("dropout3d", "Dropout3d"),
+    "feature_dropout": ("dropout2d", "Dropout2d"),
+    "alpha_dropout": ("alpha_dropout", "AlphaDropout"),
+    "feature_alpha_dropout": ("feature_alpha_dropout", "FeatureAlphaDropout"),
+    "rrelu": ("rrelu", "RReLU"),
+    "multi_head_attention_forward": ("multi_head_attention_forward", "MultiheadAttention"),
+    ATTENTION: (ATTENTION, ""),
+}
+
+
+def left_on(place: str, name: str, model: torch.nn.Module) -> str:
+    """What to say of one at a place of the model's code."""
+    function, module = MASKS[name]
+    drawn = "slopes" if name == "rrelu" else "a mask"
+    if found := list(_unreached(model)):
+        return (
+            f"{place}: {name} draws {drawn} at random in each call, and model.eval() does not "
+            f"switch it off: it does not reach {'; '.join(found[:3])}"
+        )
+    if name == ATTENTION:
+        write = f"F.{function}(…, dropout_p=p if self.training else 0.0)"
+    else:
+        write = (
+            f"F.{function}(…, training=self.training), or make nn.{module} in __init__: a module "
+            "that forward makes is in training mode"
+        )
+    return (
+        f"{place}: {name} draws {drawn} at random in each call, and model.eval() does not switch "
+        f"it off. Write {write}. If the random numbers are meant, {OUTSIDE}"
+    )
+
+
+def _unreached(model: torch.nn.Module) -> Iterator[str]:
+    """Modules that drop at random and are no modules of the model, and how they become some."""
+    import torch
+
+    reached = {id(module) for module in model.modules()}
+
+    def drops(value: Any) -> bool:
+        return isinstance(value, torch.nn.Module) and any(
+            id(one) not in reached and one.training and type(one).__name__ in _MODULES
+            for one in value.modules()
+        )
+
+    for path, module in model.named_modules():
+        prefix = f"{path}." if path else ""
+        for name, value in vars(module).items():
+            if name == "_modules" or not isinstance(value, list | tuple | dict):
+                continue
+            kind = "ModuleDict" if isinstance(value, dict) else "ModuleList"
+            items = value.items() if isinstance(value, dict) else enumerate(value)
+            for key, one in items:
+                if drops(one):
+                    yield (
+                        f"{prefix}{name}[{key!r}] ({type(one).__name__}), which is in a plain "
+                        f"{type(value).__name__}. Write self.{name} = nn.{kind}(…)"
+                    )
+        forward = type(module).forward
+        if (code := getattr(forward, "__code__", None)) is None:
+            continue
+        for name in code.co_names:
+            value = forward.__globals__.get(name)
+            if drops(value):
+                yield (
+                    f"{name} ({type(value).__name__}), a global of {Path(code.co_filename).name}. "
+                    f"Make it an attribute of the module in __init__, or call {name}.eval()"
+                )
+        for name, cell in zip(code.co_freevars, forward.__closure__ or (), strict=True):
+            if name != "__class__" and drops(value := cell.cell_contents):
+                yield (
+                    f"{name} ({type(value).__name__}), a variable around forward. "
+                    f"Make it an attribute of the module in __init__, or call {name}.eval()"
+                )
+
+
+_MODULES = frozenset(module for _, module in MASKS.values() if module)
+
+
+def refuse_masks(program: Any, model: torch.nn.Module) -> None:
+    """UnsupportedModel for a dropout in a recorded program; Python would draw another mask, too.
+
+    One whose result is not used is left out, with what is computed of it.
+    """
+    used, dropped = _used(program), set[Any]()
+    for node in program.graph.nodes:
+        schema = getattr(node.target, "_schema", None)
+        if schema is None or not schema.name.startswith("aten::"):
+            continue
+        name = schema.name.removeprefix("aten::").strip("_")
+        if name in MASKS and _draws({**_arguments(schema, node), **node.kwargs}):
+            if node in used:
+                place = f"{module_of(node)}{line_of_node(node)}"
+                raise UnsupportedModel(left_on(place, name, model))
+            dropped.add(node)
+    for node in program.graph.nodes:
+        if not dropped.isdisjoint(node.all_input_nodes):
+            dropped.add(node)
+    for node in reversed(program.graph.nodes):
+        if node in dropped:
+            program.graph.erase_node(node)
+
+
+def refuse_new_layers(program: Any) -> None:
+    """UnsupportedModel for a layer that forward makes: its weights are drawn in each call."""
+    import torch
+
+    for node in program.graph.nodes:
+        if torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ()):
+            continue
+        if node.meta.get("parameter"):
+            raise UnsupportedModel(
+                f"{module_of(node)}{line_of_node(node)}: a layer that forward makes has new random "
+                "weights at each call; make it in __init__"
+            )
+
+
+def _used(program: Any) -> set[Any]:
+    """The nodes that an output, or a tensor that is changed in place, follows from."""
+    used = set[Any]()
+    for node in reversed(program.graph.nodes):
+        schema = getattr(node.target, "_schema", None)
+        if node in used or node.op == "output" or (schema is not None and schema.is_mutable):
+            used.update((node, *node.all_input_nodes))
+    return used
+
+
+def _draws(given: Mapping[str, Any]) -> bool:
+    if "lower" in given:  # rrelu
+        return bool(given["training"])
+    share = given.get("p", given.get("dropout_p", 0.0))
+    return share > 0 and given.get("train", True) is not False
+
+
+def _arguments(schema: Any, node: Any) -> dict[str, Any]:
+    """The arguments by name, with the defaults of those that are left out."""
+    defaults = {one.name: one.default_value for one in schema.arguments}
+    names = [one.name for one in schema.arguments]
+    return {**defaults, **dict(zip(names, node.args, strict=False))}

@@ -1,0 +1,205 @@
+"""Modules that give back a tensor which was there before their call, and who reads it behind them.
+
+A Dropout in eval mode, an Identity: in a recording such a tensor is one value, whoever reads it. So
+their calls return another name of it, and what reads that name reads behind the module.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from nbglcnn.graph import Node
+from nbglcnn.load.draft import State
+from nbglcnn.load.names import Call, parts, replaced, walk
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(slots=True)
+class _Sighting:
+    """A tensor as a hook saw it: its version then, and when the same numbers were first seen.
+
+    `number` is one for a tensor and all its other names.
+    """
+
+    tensor: weakref.ref[Any]
+    version: int
+    first: int
+    number: int
+
+
+@dataclass(slots=True)
+class PassedTensors:
+    """Finds the tensors that calls give back, in a run, and gives them other names.
+
+    A moment is a call's beginning.
+    """
+
+    _now: int = 0
+    _count: int = 0
+    _begun: list[int] = field(default_factory=list)  # when, of each open call
+    _seen: dict[int, _Sighting] = field(default_factory=dict)
+
+    def begin(self, given: Iterable[torch.Tensor]) -> None:
+        """A call begins, with these among its arguments."""
+        for tensor in given:
+            self._sighting(tensor)
+        self._begun.append(self._now)
+        self._now += 1
+
+    def end(self, given: Iterable[Any], output: Any, *, rename: bool) -> Any:
+        """A call ends; its output, with another name for tensors that were there or come twice.
+
+        As views, for what is written into one is written into the other.
+        """
+        import torch
+
+        moment = self._begun.pop()
+        passed: set[str] = set()
+        numbers: set[int] = set()
+        for suffix, tensor in parts(output, _is_tensor):
+            sighting = self._sighting(tensor)
+            if sighting.number in numbers or sighting.first <= moment:
+                passed.add(suffix)
+            numbers.add(sighting.number)
+        if not rename or (
+            any(one is output for one in given) and not isinstance(output, torch.Tensor)
+        ):
+            return output  # a list that the caller goes on with
+
+        def other(suffix: str, tensor: torch.Tensor) -> torch.Tensor:
+            if suffix not in passed:
+                return tensor
+            sighting = self._sighting(tensor)
+            name: torch.Tensor = torch.ops.aten.alias.default(tensor)
+            self._seen[id(name)] = replace(sighting, tensor=weakref.ref(name))
+            return name
+
+        return replaced(output, _is_tensor, other)
+
+    def _sighting(self, tensor: torch.Tensor) -> _Sighting:
+        """The sighting of the tensor in its present version; a new one if there is none."""
+        known = self._seen.get(id(tensor))
+        version = version_of(tensor)
+        # An id may be another tensor's by now; and in place a ReLU gives its input, but altered.
+        if known is None or known.tensor() is not tensor or known.version != version:
+            known = _Sighting(weakref.ref(tensor), version, self._now, self._count)
+            self._seen[id(tensor)] = known
+            self._count += 1
+        return known
+
+
+def version_of(tensor: torch.Tensor) -> int:
+    """A number that each write into the tensor's memory changes; tensors of inference have none."""
+    return 0 if tensor.is_inference() else tensor._version
+
+
+def _is_tensor(value: Any) -> bool:
+    import torch
+
+    return isinstance(value, torch.Tensor)
+
+
+def without_idle_names(program: Any, root: Call) -> None:
+    """Take the names out again of tensors that nothing reads but through them, as most are.
+
+    The program's last outputs are what calls gave: that a hook sees a tensor is no use of it, but
+    that the model returns it is.
+    """
+    import torch
+
+    alias, graph = torch.ops.aten.alias.default, program.graph
+    output = graph.output_node()
+    calls = list(walk(root))
+    count = sum(len(call.outputs) for call in calls)
+
+    def given(call: Call) -> list[Any]:
+        nodes = output.args[0]
+        return [nodes[len(nodes) - count + index] for _, index in call.outputs]
+
+    by_name = {call.name: call for call in calls if call.path}
+    for node in list(graph.nodes):
+        if node.op != "call_function" or node.target is not alias:
+            continue
+        source, last = node.args[0], node
+        while True:
+            others = {user for user in source.users if user is not last}
+            if source not in given(root):
+                others.discard(output)
+            call = by_name.get(scope[-1]) if (scope := _scope(node)) else None
+            if others or (call is not None and source in given(call)):
+                break  # it is read before, or the call gives it twice
+            inner = source.args[0] if source.op == "call_function" and source.args else None
+            if not isinstance(inner, torch.fx.Node) or _scope(source) != _scope(node):
+                node.replace_all_uses_with(node.args[0])
+                graph.erase_node(node)
+                break
+            source, last = inner, source
+
+
+def names_apart(
+    root: Call, captured: Sequence[str], nodes: Sequence[Node], cut: Container[str]
+) -> set[str]:
+    """The names under which calls give their tensors, as far as something in the call gives them.
+
+    `captured` are these, by position.
+    """
+    producer = {name: node for node in nodes for name in node.outputs}
+    found = set()
+    for call in walk(root):
+        if not call.path or call.path in cut:
+            continue
+        for _, index in call.outputs:
+            made = producer.get(captured[index])
+            if made is not None and f"{made.module}.".startswith(f"{call.path}."):
+                found.add(captured[index])
+    return found
+
+
+Placed = Sequence[tuple[int, Node, Call]]
+
+
+def without_idle_nodes(done: State, placed: Placed, root: Call, captured: Sequence[str]) -> Placed:
+    """Only those of the nodes that pass a value on which tell its readers apart.
+
+    A node stays where what it passes on is read by another one, and not in the module's own call,
+    or is an output: that is what comes before the module. So does one of a call that gives the same
+    under two names. `placed` are all nodes with their calls, `captured` what calls gave.
+    """
+    readers: dict[str, list[tuple[Node, Call]]] = {}
+    for _, node, call in placed:
+        for name in dict.fromkeys(filter(None, node.inputs)):
+            readers.setdefault(name, []).append((node, call))
+    returned = {done.resolve(captured[index]) for _, index in root.outputs}
+    same: dict[str, str] = {}  # names that are not needed, and what they are other names of
+    passing = [(node, call) for _, node, call in placed if node.op == "Identity"]
+    sources = {node.outputs[0]: (node.inputs[0], call) for node, call in passing}
+    for node, call in passing:
+        name = node.outputs[0]
+        source = same.get(node.inputs[0], node.inputs[0])
+        others = [one for one in readers[source] if one[0] is not node]
+        own = list(map(id, walk(call)))
+        beside = {done.resolve(captured[index]) for _, index in call.outputs} - {name}
+        twice = any(
+            source in (one, same.get(one)) or sources.get(one) == sources[name] for one in beside
+        )
+        if twice or source in returned:
+            continue
+        if all(id(where) in own for _, where in others):
+            same[name] = source
+            readers[source] = others + readers.pop(name, [])
+            returned |= {source} if name in returned else set()
+    done.aliases = {name: same.get(value, value) for name, value in done.aliases.items()} | same
+    return [
+        (at, replace(node, inputs=tuple(same.get(name, name) for name in node.inputs)), call)
+        for at, node, call in placed
+        if node.outputs[0] not in same
+    ]
+
+
+def _scope(node: Any) -> list[Any]:
+    return list(node.meta.get("nn_module_stack") or ())

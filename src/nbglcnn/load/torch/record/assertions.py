@@ -1,0 +1,74 @@
+"""`assert x.min() >= 0` in a model's forward: the network is that of the inputs which hold it, too.
+
+What torch.distributions validates is asserted in the same way.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import os
+import sys
+from functools import cache
+from pathlib import Path
+from types import CodeType, FrameType
+
+from nbglcnn.load.torch.isolation.source_lines import libraries
+
+VALIDATING = ("constraints.py", "distribution.py")  # of torch.distributions
+
+
+def asserted() -> bool:
+    """Whether an assert is under way, of the tensor that it asks for True or False."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and _of_torch(frame.f_code.co_filename):
+        if _validates(frame.f_code.co_filename):
+            return True
+        frame = frame.f_back
+    return frame is not None and _in_assert(frame.f_code, frame.f_lasti)
+
+
+@cache
+def _of_torch(file: str) -> bool:
+    return any(Path(file).is_relative_to(folder) for folder in libraries())
+
+
+@cache
+def _validates(file: str) -> bool:
+    folder, name = os.path.split(file)
+    return os.path.basename(folder) == "distributions" and name in VALIDATING
+
+
+@cache
+def _in_assert(code: CodeType, instruction: int) -> bool:
+    line, last, column, end = list(code.co_positions())[instruction // 2]
+    if line is None or last is None or column is None or end is None:
+        return False
+    at = (line, column), (last, end)
+    return any(
+        isinstance(node, ast.Assert)
+        and (at[0] == (node.lineno, node.col_offset) or _holds(node.test, at))
+        for node in ast.walk(_tree(code.co_filename))
+    )
+
+
+@cache
+def _tree(file: str) -> ast.Module:
+    try:
+        return ast.parse("".join(linecache.getlines(file)))
+    except SyntaxError:
+        return ast.Module([], [])
+
+
+Span = tuple[tuple[int, int], tuple[int, int]]
+
+
+def _span(node: ast.AST) -> Span | None:
+    if not isinstance(node, ast.expr) or node.end_lineno is None or node.end_col_offset is None:
+        return None
+    return (node.lineno, node.col_offset), (node.end_lineno, node.end_col_offset)
+
+
+def _holds(node: ast.AST, at: Span) -> bool:
+    span = _span(node)
+    return span is not None and span[0] <= at[0] and at[1] <= span[1]

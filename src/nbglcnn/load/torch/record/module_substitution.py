@@ -1,0 +1,150 @@
+"""Modules that Python computes: which they are, and what stands for their calls in a recording."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from nbglcnn.errors import UnsupportedModel
+from nbglcnn.graph import OWN, InPython, Node
+from nbglcnn.load.names import Call, replaced
+from nbglcnn.load.torch.record.aliasing import version_of
+from nbglcnn.load.torch.record.memory import FxNode
+from nbglcnn.load.torch.record.module_calls import is_leaf
+from nbglcnn.load.torch.record.recorder import Recorder
+
+
+@dataclass
+class CutCalls:
+    """The calls of modules that Python computes, in a recording.
+
+    `reasons` are why, by path. `calls` are those that gave tensors, `reads` the tensors among the
+    arguments of each, `inputs` all that they gave, one after the other: further inputs of the
+    network.
+    """
+
+    reasons: Mapping[str, str]
+    recorder: Recorder
+    calls: list[Call] = field(default_factory=list)
+    reads: list[list[FxNode]] = field(default_factory=list)
+    inputs: list[FxNode] = field(default_factory=list)
+    _given: list[tuple[torch.Tensor, int]] = field(default_factory=list)
+
+    def begin(self, call: Call, given: Sequence[torch.Tensor]) -> None:
+        """Such a call begins, with these tensors among its arguments; nothing in it is recorded."""
+        self.calls.append(call)
+        self.reads.append([self.recorder.node(one) for one in given])
+        self._given = [(one, version_of(one)) for one in given]
+        self.recorder.pause()
+
+    def end(self, output: Any) -> Any:
+        """It ends, and gives this: the recording goes on with copies of the tensors in it."""
+        written = [one for one, version in self._given if version_of(one) != version]
+        count = len(self.inputs)
+
+        def stand(_: str, tensor: torch.Tensor) -> torch.Tensor:
+            copied = tensor.detach().clone()  # it may share memory with what is recorded
+            self.inputs.append(self.recorder.add_input(f"given_{len(self.inputs)}", copied))
+            if not any(one is tensor for one in written):
+                return copied
+            written[:] = [one for one in written if one is not tensor]
+            self.recorder.overwrite(tensor, self.inputs[-1])
+            return tensor
+
+        output = replaced(output, lambda one: isinstance(one, torch.Tensor), stand)
+        if written:
+            raise UnsupportedModel(
+                "Python computes it, and it writes into a tensor that it is given but does not "
+                "return; give it a copy of that tensor, x.clone()"
+            )
+        if len(self.inputs) == count:
+            self.calls.pop()
+            self.reads.pop()
+        self.recorder.resume()
+        return output
+
+    def nodes(
+        self, values: list[str], read: list[str], parameters: Mapping[str, str]
+    ) -> Iterator[Node]:
+        """A node for each call, which gives `values` and reads `read` and its parameters."""
+        given, taken = iter(values), iter(read)
+        for call, reads in zip(self.calls, self.reads, strict=True):
+            outputs = tuple(next(given) for _ in call.outputs)
+            inputs = [next(taken) for _ in reads]
+            inputs += [n for p, n in parameters.items() if p.startswith(call.path + ".")]
+            own = InPython(call.module_type, self.reasons[call.path])
+            yield Node(
+                f"{call.name} in Python",
+                OWN,
+                tuple(dict.fromkeys(inputs)),
+                outputs,
+                module=call.path,
+                python=own,
+            )
+
+
+def widened(
+    model: torch.nn.Module, reasons: Mapping[str, str], error: UnsupportedModel
+) -> dict[str, str] | None:
+    """The cuts with one more, at the module that an error is about; None where that cannot be.
+
+    Modules of the same class and settings are cut with it: each would take a recording to be found.
+    """
+    paths = {id(module): path for path, module in reversed(list(model.named_modules()))}
+    modules = dict(model.named_modules(remove_duplicate=False))
+    if error.module not in modules:
+        return None
+    wrong = modules[error.module]
+    path = paths[id(wrong)]
+    if not path or path in reasons:
+        return None
+    alike = [
+        paths[id(module)]
+        for module in modules.values()
+        if type(module) is type(wrong) and _settings(module) == _settings(wrong)
+    ]
+    return _outermost({**reasons, **{p: str(error) for p in alike if p}})
+
+
+def recurrent(model: torch.nn.Module, missing: Callable[[str], str | None]) -> dict[str, str]:
+    """Recurrent layers whose operators are missing, and why: they need no trace to be found."""
+    found = {}
+    for path, module in model.named_modules():
+        if path and isinstance(module, torch.nn.RNNBase):
+            reason = missing(module.mode.partition("_")[0])  # RNN_TANH
+            if reason is not None:
+                found[path] = reason
+    return found
+
+
+def leaves_of(
+    model: torch.nn.Module, nodes: Mapping[str, tuple[Node, str]]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Nodes that cannot run and why, apart: modules without others inside, and the other nodes."""
+    modules = dict(model.named_modules())
+    cut: dict[str, str] = {}
+    alone: dict[str, str] = {}
+    for name, (node, reason) in nodes.items():
+        if node.module and is_leaf(modules[node.module]):
+            cut.setdefault(node.module, reason)
+        else:
+            alone[name] = reason
+    return cut, alone
+
+
+def _settings(module: torch.nn.Module) -> str:
+    try:
+        return module.extra_repr()
+    except Exception:
+        return ""
+
+
+def _outermost(reasons: Mapping[str, str]) -> dict[str, str]:
+    return {
+        path: reason
+        for path, reason in reasons.items()
+        if not any(path.startswith(other + ".") for other in reasons)
+    }

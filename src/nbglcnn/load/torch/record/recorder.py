@@ -1,0 +1,690 @@
+"""One run of a module as a graph: each call of an ATen operator, with its module and its line.
+
+The recorder sees operators as they are called, before PyTorch takes any apart (the dispatch key
+PreDispatch, where torch.export traces too), and lets them compute. So names, values, constants and
+parameters are those of the run. Writes in place are recorded as the operators without them.
+"""
+
+from __future__ import annotations
+
+import operator
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import fx
+from torch._dispatch.python import enable_pre_dispatch, enable_python_dispatcher
+from torch._subclasses.schema_check_mode import SchemaCheckMode
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from nbglcnn.errors import UnsupportedModel, UnsupportedOperator
+from nbglcnn.load.torch.isolation.source_lines import is_users
+from nbglcnn.load.torch.record.assertions import asserted
+from nbglcnn.load.torch.record.memory import FxNode, Memory
+
+# Frames of this file stand around the model's own code.
+_BEGIN = str(Path(__file__).with_name("recording.py"))
+# A decomposition: what an operator gives, computed by others; NotImplemented where it does not fit.
+Rule = Callable[..., Any]
+# Of a call: keys of the modules whose calls are open, each with its path and type.
+Modules = Callable[[], Mapping[str, tuple[str, str]]]
+
+
+TRANSFORMED = (
+    "torch.vmap and the other transforms of torch.func have no fixed graph. Call layers on the "
+    "whole batch, and write a function of one example as a loop: torch.stack([f(one) for one in x])"
+)
+
+
+class ReadsInput(Exception):
+    """Python reads a number that depends on the input's, or is random, in this way."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__(how)
+        self.words = _WORDS.get(how, _DECIDES)
+        self.decides = self.words != _WORDS[".numpy()"]
+
+
+_DECIDES = (
+    "what it computes depends on the input's numbers (an `if`, a loop or a size that is read from "
+    "a tensor), so it has no fixed graph. Make that choice outside the model, or with torch.where; "
+    "in the place of int(t) and t.item() compute with the tensor itself"
+)
+_WORDS = {
+    "float": (
+        "it reads a number that depends on the input's numbers, as float(t) does. "
+        "Compute with the tensor itself: x * x.mean(), and torch.sqrt(t) in the place "
+        "of math.sqrt(t)"
+    ),
+    ".numpy()": (
+        "it calls .numpy() on a tensor, in forward or in a hook; "
+        "use torch operators, or remove the hook"
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Program:
+    """What was recorded: `graph` has a placeholder for each input and for each of `tensors`.
+
+    `names` are those of parameters and buffers, by placeholder: other tensors are constants. Each
+    node has in `meta` its value without numbers (`val`), the open calls of modules
+    (`nn_module_stack`), the lines of the user's code (`lines`: file and number), and the operator
+    that forward has called (`called`).
+    """
+
+    graph: fx.Graph
+    inputs: Sequence[FxNode]
+    tensors: dict[FxNode, torch.Tensor]
+    names: Mapping[FxNode, str]
+
+    @property
+    def outputs(self) -> Sequence[FxNode]:
+        """The nodes that give what was asked for."""
+        node: FxNode = self.graph.output_node()
+        return list(node.args[0])
+
+
+@dataclass(eq=False)
+class Recorder:
+    """Records what runs within `recording`.
+
+    `modules` tells the open calls, `rule` how an operator is taken apart while it is recorded.
+    `constants` are the tensors that were there, or came past all operators, with their numbers.
+    `settings` are the names of parameters and buffers whose numbers Python has read. `made` says
+    that some constants are no attributes of modules, `told` that Python made a text of the input's
+    numbers, or asserted something of them, `items` that x.item() was a tensor.
+    """
+
+    modules: Modules
+    rule: Callable[[Any], Rule | None]
+    graph: fx.Graph = field(default_factory=fx.Graph)
+    inputs: list[FxNode] = field(default_factory=list)
+    tensors: dict[FxNode, torch.Tensor] = field(default_factory=dict)
+    names: dict[FxNode, str] = field(default_factory=dict)
+    settings: set[str] = field(default_factory=set)
+    refused: ReadsInput | None = None
+    constants: list[tuple[FxNode, torch.Tensor]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._memory = Memory(self._called, self._number)
+        self.paused = False
+        self.wrote = False
+        self.told = False
+        self.items = False
+        self.made = False
+        self._attributes: set[int] = set()
+        self._first: FxNode | None = None  # placeholders stand before it
+        self._within: list[Any] = []  # the operators that are taken apart now
+        self._varying: list[FxNode] = []
+        self._own: dict[FxNode, torch.Tensor] = {}  # the model's own, and where their numbers lay
+        self._places: dict[FxNode, torch.Tensor] = {}
+
+    def add_input(self, name: str, tensor: torch.Tensor) -> FxNode:
+        """The network's next input."""
+        node = self._placeholder(name, tensor)
+        self.inputs.append(node)
+        node.meta |= {"varies": True, "parameters": frozenset()}
+        self._memory.add(tensor, node)
+        return node
+
+    def overwrite(self, tensor: torch.Tensor, node: FxNode) -> None:
+        """What was not recorded has written this into a tensor."""
+        self._memory.write(tensor, node)
+
+    def pause(self) -> None:
+        """Record nothing until `resume`."""
+        _include(False)
+        self.paused = True
+
+    def resume(self) -> None:
+        """Go on after `pause`."""
+        self.paused = False
+        _include(True)
+
+    def add_model(self, model: torch.nn.Module) -> None:
+        """Parameters and buffers are known by these names."""
+        modules = list(model.modules())
+        self._attributes |= {id(one) for module in modules for one in vars(module).values()}
+        for name, tensor in (
+            *model.named_parameters(remove_duplicate=False),
+            *model.named_buffers(remove_duplicate=False),
+        ):
+            if self._memory.known(tensor):
+                continue
+            node = self._placeholder(name.replace(".", "_"), tensor)
+            self.tensors[node], self.names[node] = tensor.detach(), name
+            if tensor.layout is torch.strided:
+                self._own[node], self._places[node] = tensor, tensor.detach()
+            node.meta |= {"varies": False, "parameters": frozenset([name])}
+            self._memory.add(tensor, node)
+
+    def node(self, tensor: torch.Tensor) -> FxNode:
+        """The node that gives a tensor's numbers as they are now."""
+        found = self._memory.node(tensor)
+        return self._constant(tensor) if found is None else found
+
+    def program(self, outputs: Sequence[FxNode]) -> Program:
+        """What was recorded, with these outputs; nodes that nothing reads are left out."""
+        self.graph.output(tuple(outputs))
+        for node in reversed(self.graph.nodes):
+            varies = node in self._varying
+            if node.op == "call_function" and not node.users and not varies:
+                self.graph.erase_node(node)
+        tensors = dict(self.tensors)
+        for node in list(tensors):
+            if not node.users and node not in self.names:
+                del tensors[node]
+                self.graph.erase_node(node)
+        return Program(self.graph, self.inputs, tensors, self.names)
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        """Records what this thread runs meanwhile."""
+        mode = _Operators(self)
+        reads = _Reads(self)
+        with enable_python_dispatcher(), enable_pre_dispatch(), cast(Any, mode), reads:
+            yield
+
+    @contextmanager
+    def keeping(self, model: torch.nn.Module) -> Iterator[None]:
+        """Records with the model's parameters and buffers, which are afterwards as they were.
+
+        `wrote` says whether they were others.
+        """
+        self.add_model(model)
+        tables: list[tuple[Any, dict[str, Any]]] = [
+            (table, dict(table)) for m in model.modules() for table in (m._parameters, m._buffers)
+        ]
+        try:
+            with self.recording():
+                yield
+        finally:
+            for table, content in tables:
+                if len(table) != len(content) or any(
+                    table.get(n) is not content[n] for n in content
+                ):
+                    self.wrote = True
+                    table.clear()
+                    table.update(content)
+            with torch.no_grad():
+                for node, tensor in self._own.items():
+                    if tensor.data_ptr() != self._places[node].data_ptr():
+                        tensor.data, self.wrote = self._places[node], True
+                    if node.meta.get("kept"):
+                        tensor.copy_(self.tensors[node])
+                        self.wrote = True
+
+    def read(self, tensors: Sequence[torch.Tensor], how: str) -> None:
+        """Python reads numbers of these.
+
+        Raises:
+            ReadsInput: they depend on the input's numbers.
+        """
+        for tensor in tensors:
+            node = self.node(tensor)
+            if node.meta["varies"]:
+                if how == "item" and tensor.is_floating_point():
+                    how = "float"
+                self.refused = ReadsInput(how)
+                raise self.refused
+            self.settings |= node.meta["parameters"]
+
+    def tell(self, tensor: torch.Tensor) -> None:
+        """Python makes a text of a tensor's numbers, which may decide something or not."""
+        node = self.node(tensor)
+        if node.meta["varies"]:
+            self.told = True
+        else:
+            self.settings |= node.meta["parameters"]
+
+    def asserted(self, tensor: torch.Tensor) -> bool | None:
+        """What an assert reads that depends on the input's numbers, as it is now; else None."""
+        if not self.node(tensor).meta["varies"]:
+            return None
+        self.told = True
+        with unrecorded():
+            return bool(tensor)
+
+    def call(self, mode: Any, function: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
+        """Run an operator and record it."""
+        tags = getattr(function, "tags", ())
+        schema = getattr(function, "_schema", None)
+        if any(map(torch._C._functorch.is_functorch_wrapped_tensor, _tensors((args, kwargs)))):
+            raise UnsupportedModel(TRANSFORMED)
+        if schema is None:  # a higher-order operator
+            return function(*args, **kwargs)
+        if torch.Tag.data_dependent_output in tags or function in _READS:
+            self.read(list(_tensors((args, kwargs))), str(schema.name).rpartition("::")[2])
+            return function(*args, **kwargs)
+        if self._is_constant(function, tags, args, kwargs):
+            with unrecorded():
+                found = function(*args, **kwargs)
+            for one in _tensors(found):
+                self._memory.add(one, self._number(one))
+            return found
+        if function in _INDEXED:
+            args = self._without_masks(args)
+        rule = self.rule(function)
+        if rule is not None and function not in self._within:
+            found = self._apart(mode, function, rule, args, kwargs)
+            if found is not NotImplemented:
+                return found
+        if schema.is_mutable:
+            return self._write(function, schema, tags, args, kwargs)
+        nodes = self._nodes((args, kwargs))
+        given = list(_tensors((args, kwargs)))
+        found = function(*args, **kwargs)
+        if any(one is found for one in given):
+            return found  # contiguous(), to() of its own type
+        made = self._called(function, *nodes, like=found)
+        self._keep(made, found, given)
+        return found
+
+    def _is_constant(self, function: Any, tags: Any, args: Any, kwargs: Any) -> bool:
+        """Whether what an operator gives is kept as numbers, not computed from its arguments.
+
+        So is what it makes without any tensor, and what has a size that follows from constants.
+        """
+        given = list(_tensors((args, kwargs)))
+        if not given:
+            name = function.overloadpacket.__name__
+            seeded = torch.Tag.nondeterministic_seeded in tags
+            on_meta = torch.device(kwargs.get("device") or "cpu").type == "meta"  # has no numbers
+            return not (seeded or on_meta or name in _FILLED)
+        if torch.Tag.dynamic_output_shape not in tags or function in _SELECTING:
+            return False
+        if any(self.node(one).meta["varies"] for one in given):
+            return False
+        self.read(given, "a size")
+        return True
+
+    def _without_masks(self, args: Any) -> Any:
+        """Indices in the place of the constant masks that a tensor is indexed with."""
+        x, indices, *rest = args
+        if rest and rest[0].numel() == 1:  # torch.where can put one number
+            return args
+        found: list[torch.Tensor | None] = []
+        for one in indices:
+            if one is None or one.dtype not in _MASKS or self.node(one).meta["varies"]:
+                found.append(one)
+                continue
+            self.read([one], "a mask")
+            with unrecorded():
+                places = one.nonzero().unbind(1) if one.ndim else ()
+            for place in places:
+                self._memory.add(place, self._number(place))
+            found += places or [one]
+        return (x, found, *rest)
+
+    def _apart(
+        self, mode: Any, function: Any, rule: Rule, args: Any, kwargs: Mapping[str, Any]
+    ) -> Any:
+        """What the operator gives, recorded as those that it is made of."""
+        self._within.append(function)
+        try:
+            with mode:
+                return rule(*args, **kwargs)
+        finally:
+            self._within.pop()
+
+    def _keep(self, made: FxNode, found: Any, given: Sequence[torch.Tensor]) -> None:
+        """Remember what an operator gave, and which of it is a view of what it was given."""
+        if isinstance(found, torch.Tensor):
+            self._memory.made(found, made, given)
+            return
+        for at, one in enumerate(found if isinstance(found, list | tuple) else ()):
+            if isinstance(one, torch.Tensor):
+                picked = self._called(operator.getitem, (made, at), {}, like=one)
+                self._memory.made(one, picked, given, at)
+
+    def _write(
+        self, function: Any, schema: Any, tags: Any, args: Any, kwargs: Mapping[str, Any]
+    ) -> Any:
+        """An operator that writes into its arguments, recorded as the one that does not."""
+        named = {one.name: value for one, value in zip(schema.arguments, args, strict=False)}
+        named |= kwargs
+        written = [
+            named[one.name]
+            for one in schema.arguments
+            if one.alias_info is not None and one.alias_info.is_write and one.name in named
+        ]
+        written = [one for one in written if isinstance(one, torch.Tensor)]
+        if torch.Tag.inplace_view in tags:  # t_(), squeeze_(): another shape, the same numbers
+            before = self._memory.tracked(written[0]) if written else None
+            found = function(*args, **kwargs)
+            if before is not None:
+                self._memory.reshaped(written[0], before)
+            return found
+        plain, own = _functional(function, schema, named)
+        nodes = self._nodes(own)
+        for one in written:
+            self._set_aside(one)
+        found = function(*args, **kwargs)
+        value = _shaped(plain, own, written)
+        made = self._called(plain, *nodes, like=value)
+        made.meta["parameter"] = any(isinstance(one, torch.nn.Parameter) for one in written)
+        several = isinstance(value, list | tuple)
+        many = value if several else [value]
+        # What was written comes behind what the operator gives, or is that.
+        first = len(many) - len(written) if plain.__name__.endswith("_functional.default") else 0
+        for at, one in enumerate(found if several else ()):
+            if not any(one is other for other in written):
+                node = self._called(operator.getitem, (made, at), {}, like=one)
+                self._memory.add(one, node)
+        for at, (one, given) in enumerate(zip(written, many[first:], strict=False), first):
+            node = made
+            if several:
+                node = self._called(operator.getitem, (made, at), {}, like=given)
+            if given.dtype != one.dtype:
+                node = self._called(
+                    torch.ops.aten._to_copy.default, (node,), {"dtype": one.dtype},
+                    like=given.to(one.dtype),
+                )  # fmt: skip
+            if given.shape != one.shape:
+                like = torch.empty(one.shape, dtype=one.dtype, device="meta")
+                node = self._called(
+                    torch.ops.aten.expand.default, (node, list(one.shape)), {}, like=like
+                )
+            self._memory.write(one, node)
+        return found
+
+    def _set_aside(self, tensor: torch.Tensor) -> None:
+        """Keep the numbers that a constant has before it is written to for the first time."""
+        place = self._memory.base(tensor)
+        if place is not None and place in self.tensors and not place.meta.get("kept"):
+            self.tensors[place] = self.tensors[place].clone()
+            place.meta["kept"] = True
+
+    def _nodes(self, tree: Any) -> Any:
+        if isinstance(tree, torch.Tensor):
+            return self.node(tree)
+        if isinstance(tree, list | tuple):
+            return type(tree)([self._nodes(one) for one in tree])
+        if isinstance(tree, Mapping):
+            return {name: self._nodes(one) for name, one in tree.items()}
+        return tree
+
+    def _constant(self, tensor: torch.Tensor) -> FxNode:
+        node = self._number(tensor)
+        self._memory.add(tensor, node)
+        self.constants.append((node, tensor.detach().clone()))
+        self.made = self.made or id(tensor) not in self._attributes
+        return node
+
+    def _number(self, tensor: torch.Tensor) -> FxNode:
+        node = self._placeholder("constant", tensor)
+        self.tensors[node] = tensor.detach()
+        node.meta |= {"varies": False, "parameters": frozenset()}
+        return node
+
+    @property
+    def drew(self) -> bool:
+        """Whether random numbers were drawn."""
+        seeded = torch.Tag.nondeterministic_seeded
+        return any(seeded in getattr(node.target, "tags", ()) for node in self.graph.nodes)
+
+    def _placeholder(self, name: str, tensor: torch.Tensor) -> FxNode:
+        before = self._first or next((n for n in self.graph.nodes if n.op != "placeholder"), None)
+        if before is None:
+            node = self.graph.placeholder(name)
+        else:
+            self._first = before
+            with self.graph.inserting_before(before):
+                node = self.graph.placeholder(name)
+        node.meta |= {"val": _without_numbers(tensor)}
+        return node
+
+    def _called(self, function: Any, args: Any, kwargs: Mapping[str, Any], *, like: Any) -> FxNode:
+        """A node that calls an operator; `like` is what it gives."""
+        name = getattr(getattr(function, "overloadpacket", function), "__name__", None)
+        node = self.graph.create_node("call_function", function, args, dict(kwargs), name)
+        sources, tags = node.all_input_nodes, getattr(function, "tags", ())
+        node.meta = {
+            "val": _without_numbers(like),
+            "nn_module_stack": self.modules(),
+            "lines": _lines(),
+            "called": str(self._within[0] if self._within else function).removeprefix("aten."),
+            "varies": _varies(function, tags, args, sources),
+            "parameters": frozenset().union(*(one.meta["parameters"] for one in sources)),
+        }
+        if torch.Tag.dynamic_output_shape in tags and node.meta["varies"]:
+            self._varying.append(node)
+        return node
+
+
+class _Operators(SchemaCheckMode):
+    """The mode at PreDispatch; PyTorch lets there no others in than its own, by class."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        TorchDispatchMode.__init__(self, torch._C.DispatchKey.PreDispatch)  # type: ignore[no-untyped-call]
+        self._recorder = recorder
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # dynamo would be imported for it, which takes seconds
+
+    def __enter__(self) -> Any:
+        enter: Any = TorchDispatchMode.__enter__
+        return enter(self)
+
+    def __exit__(self, *error: Any) -> None:
+        leave: Any = TorchDispatchMode.__exit__
+        leave(self, *error)
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        return self._recorder.call(self, function, args, kwargs or {})
+
+
+# Numbers that go to Python past the operators.
+_TO_PYTHON = {
+    "numpy": ".numpy()", "__array__": ".numpy()", "tolist": ".tolist()", "__dlpack__": "DLPack",
+}  # fmt: skip
+_READS = frozenset((torch.ops.aten.is_nonzero.default, torch.ops.aten.item.default))
+
+
+class _Reads(TorchFunctionMode):
+    """Sees what gives a tensor's numbers to Python without an operator.
+
+    `x.item()` of what varies is the tensor itself, with which Python goes on computing.
+    """
+
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__()
+        self._recorder = recorder
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        if self._recorder.paused:
+            return function(*args, **(kwargs or {}))
+        name = getattr(function, "__name__", "")
+        if name in _TO_PYTHON and args and isinstance(args[0], torch.Tensor):
+            with torch._C.DisableTorchFunction():
+                self._recorder.read(args[:1], _TO_PYTHON[name])
+        elif name == "item" and isinstance(args[0], torch.Tensor) and args[0].numel() == 1:
+            with torch._C.DisableTorchFunction():
+                if self._recorder.node(args[0]).meta["varies"]:
+                    item: Any = args[0].detach().reshape(())
+                    if item.dtype is torch.bool:  # in Python True is 1: 1 - t.item() is a number
+                        item = item.long()
+                    item.nbglcnn_is_item = True  # whose text is a number's
+                    self._recorder.items = True
+                    return item
+        elif name == "__deepcopy__":
+            return args[0].clone()
+        elif name in ("__repr__", "__format__"):
+            with torch._C.DisableTorchFunction():
+                self._recorder.tell(args[0])
+            with torch._C.DisableTorchFunction(), unrecorded():
+                if name == "__repr__" and hasattr(args[0], "nbglcnn_is_item"):
+                    return repr(args[0].item())
+                return function(*args, **(kwargs or {}))
+        elif name == "__bool__" and asserted():
+            with torch._C.DisableTorchFunction():
+                if (found := self._recorder.asserted(args[0])) is not None:
+                    return found
+        return function(*args, **(kwargs or {}))
+
+
+@contextmanager
+def unrecorded() -> Iterator[None]:
+    """Operators are not recorded meanwhile."""
+    included = torch._C._dispatch_tls_is_dispatch_key_included(torch._C.DispatchKey.PreDispatch)
+    _include(False)
+    try:
+        yield
+    finally:
+        _include(included)
+
+
+def _include(recorded: bool) -> None:
+    """Whether this thread's operators reach the mode."""
+    torch._C._dispatch_tls_set_dispatch_key_included(torch._C.DispatchKey.PreDispatch, recorded)
+
+
+def _without_numbers(value: Any) -> Any:
+    """A tensor on meta; lists, tuples and dicts with such tensors."""
+    if isinstance(value, torch.Tensor):
+        if value.layout is not torch.strided:
+            return value
+        return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
+    if isinstance(value, list | tuple):
+        return [_without_numbers(one) for one in value]
+    if isinstance(value, dict):
+        return {name: _without_numbers(one) for name, one in value.items()}
+    return value
+
+
+def _lines() -> list[tuple[str, int]]:
+    """The lines of the user's code that are running, the innermost last."""
+    found = []
+    frame = sys._getframe(2)
+    while frame is not None and frame.f_code.co_filename != _BEGIN:
+        if is_users(frame.f_code.co_filename):
+            found.append((frame.f_code.co_filename, frame.f_lineno))
+        frame = frame.f_back  # type: ignore[assignment]
+    return found[::-1]
+
+
+def _tensors(tree: Any) -> Iterator[torch.Tensor]:
+    if isinstance(tree, torch.Tensor):
+        yield tree
+    elif isinstance(tree, list | tuple):
+        for one in tree:
+            yield from _tensors(one)
+    elif isinstance(tree, Mapping):
+        for one in tree.values():
+            yield from _tensors(one)
+
+
+# Operators that give one number everywhere: whatever their size, they are small as operators.
+_FILLED = frozenset(
+    ("zeros", "ones", "full", "empty", "empty_strided", "empty_permuted", "scalar_tensor")
+)
+_INDEXED = frozenset(
+    (
+        *(torch.ops.aten.index.Tensor, torch.ops.aten.index_put.default),
+        torch.ops.aten.index_put_.default,
+    )
+)
+_SELECTING = frozenset((*_INDEXED, torch.ops.aten.masked_select.default))
+_MASKS = (torch.bool, torch.uint8)
+# Operators that take no numbers of this argument, only its shape or type.
+_SHAPED = {
+    **dict.fromkeys(("zeros_like", "ones_like", "full_like", "empty_like"), 0),
+    **dict.fromkeys(("new_zeros", "new_ones", "new_full", "new_empty"), 0),
+    **dict.fromkeys(("type_as", "view_as", "reshape_as", "expand_as"), 1),
+}
+# Operators that give any numbers.
+_ANY = frozenset(
+    ("empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided")
+)
+
+
+def _varies(function: Any, tags: Any, args: Any, sources: Sequence[FxNode]) -> bool:
+    """Whether what an operator gives depends on the input's numbers, or on chance."""
+    name = getattr(getattr(function, "overloadpacket", function), "__name__", "")
+    if name in _ANY or (torch.Tag.nondeterministic_seeded in tags and name != "dropout"):
+        return True
+    shown = args[_SHAPED[name]] if name in _SHAPED and _SHAPED[name] < len(args) else None
+    return any(one.meta["varies"] for one in sources if one is not shown)
+
+
+@cache
+def _plain(function: Any) -> Any:
+    """The operator without the write: add of add_, and of add with `out`; None where none is."""
+    name = str(function._schema.name).rpartition("::")[2]
+    namespace = getattr(torch.ops, function.namespace)
+    overload = function._overloadname
+    if name.endswith("_") and not name.endswith("__"):
+        packet = getattr(namespace, name[:-1], None)
+        found = getattr(packet, overload, None) if packet is not None else None
+        return found
+    if (packet := getattr(namespace, f"{name}_functional", None)) is not None:
+        return packet.default
+    packet = getattr(namespace, name)
+    given = [one.name for one in function._schema.arguments if not _is_out(one)]
+    for other in packet.overloads():
+        one = getattr(packet, other)
+        if [a.name for a in one._schema.arguments] == given and not one._schema.is_mutable:
+            return one
+    return None
+
+
+def _is_out(argument: Any) -> bool:
+    return argument.alias_info is not None and argument.alias_info.is_write and argument.kwarg_only
+
+
+def _functional(
+    function: Any, schema: Any, named: Mapping[str, Any]
+) -> tuple[Any, tuple[tuple[Any, ...], dict[str, Any]]]:
+    """The operator without the write, and its arguments."""
+    aten = torch.ops.aten
+    if function is aten.fill_.Scalar:
+        return aten.full_like.default, ((named["self"], named["value"]), {})
+    if function is aten.zero_.default:
+        return aten.zeros_like.default, ((named["self"],), {})
+    if function is aten.copy_.default:
+        return aten._to_copy.default, ((named["src"],), {"dtype": named["self"].dtype})
+    plain = _plain(function)
+    if plain is None and torch.Tag.nondeterministic_seeded in function.tags:
+        plain = function  # it is refused by its name
+    if plain is None:
+        raise UnsupportedOperator(
+            f"PyTorch's operator {function} writes in place, and there is no operator that returns "
+            "the result instead; write it into a new tensor"
+        )
+    mine = [one.name for one in schema.arguments if not _is_out(one)]
+    names = [one.name for one in plain._schema.arguments]  # dropout's is `input`, dropout_'s `self`
+    own = {n: named[own] for n, own in zip(names, mine, strict=True) if own in named}
+    return plain, by_place(plain, own)
+
+
+def by_place(
+    function: Any, named: Mapping[str, Any], args: Sequence[Any] = ()
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments as the dispatcher gives them: by name are only those that have no place."""
+    placed, kwargs = [*args], dict(named)
+    for one in function._schema.arguments[len(placed) :]:
+        if one.kwarg_only or one.name not in kwargs:
+            break
+        placed.append(kwargs.pop(one.name))
+    return tuple(placed), kwargs
+
+
+def _shaped(plain: Any, own: tuple[Any, Any], written: Sequence[torch.Tensor]) -> Any:
+    """The result as meta tensors; the written tensors where the operator has no meta kernel."""
+    args, kwargs = _without_numbers(own)
+    try:
+        return plain(*args, **kwargs)
+    except Exception:
+        return _without_numbers(written[0] if len(written) == 1 else list(written))

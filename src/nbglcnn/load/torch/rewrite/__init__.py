@@ -1,0 +1,1 @@
+"""Passes over a recorded program, before it is translated."""

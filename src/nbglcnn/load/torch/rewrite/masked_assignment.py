@@ -1,0 +1,180 @@
+"""Boolean masks of a recorded program as choices: `y[y < 0] = 0` is torch.where(y < 0, 0, y).
+
+Written with a mask as index, what is selected has as many rows as the mask has ones, which depends
+on the input's numbers. Where it is put back under the same mask, and only changed element by
+element in between, computing all elements and choosing afterwards gives the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from nbglcnn.errors import UnsupportedOperator
+from nbglcnn.load.torch.isolation.source_lines import line_of_node, module_of, path_of
+
+
+@dataclass(frozen=True, slots=True)
+class _Selected:
+    """All elements of what a mask has selected: a node of the same shape as what was indexed."""
+
+    mask: Any
+    whole: Any
+    behind: int  # dimensions behind those of the mask
+
+
+def has_masks(program: Any) -> bool:
+    """Whether anything is put in place under a boolean mask."""
+    return any(_name(node) == "index_put" and _mask(node) for node in _nodes(program))
+
+
+def choose_by_masks(program: Any) -> None:
+    """Write a program's masked assignments as choices."""
+    graph = program.graph
+    selected: dict[Any, _Selected] = {}
+    for node in list(graph.nodes):
+        if node.op != "call_function":
+            continue
+        if _name(node) == "index" and (found := _mask(node)):
+            selected[node] = _Selected(found[0], node.args[0], found[1])
+        elif _name(node) == "index_put" and (found := _mask(node)):
+            _choose(program, node, *found, selected)
+        elif any(source in selected for source in node.all_input_nodes):
+            one = _everywhere(graph, node, selected)
+            if one is not None:
+                selected[node] = one
+    graph.eliminate_dead_code()  # what was selected, which nothing reads any more
+
+
+def _nodes(program: Any) -> Any:
+    return (node for node in program.graph.nodes if node.op == "call_function")
+
+
+def _name(node: Any) -> str:
+    """The bare name of an operator of aten: index_put."""
+    schema = getattr(node.target, "_schema", None)
+    domain, _, name = str(schema.name).partition("::") if schema else ("", "", "")
+    return name if domain == "aten" else ""
+
+
+def _mask(node: Any) -> tuple[Any, int] | None:
+    """The one boolean mask that a node indexes with, and how many dimensions are behind it."""
+    import torch
+
+    given = [index for index in node.args[1] if index is not None]
+    if len(given) != 1 or "val" not in getattr(given[0], "meta", {}):
+        return None
+    mask = given[0].meta["val"]
+    if mask.dtype is not torch.bool or not mask.ndim:
+        return None
+    before = next(k for k, index in enumerate(node.args[1]) if index is not None)
+    return given[0], node.args[0].meta["val"].ndim - before - mask.ndim
+
+
+def _choose(
+    program: Any, node: Any, mask: Any, behind: int, selected: dict[Any, _Selected]
+) -> None:
+    """Put a choice in the place of an assignment, where what is assigned is known everywhere."""
+    import torch
+
+    target, _, value = node.args[:3]
+    accumulate = node.args[3] if len(node.args) > 3 else node.kwargs.get("accumulate", False)
+    found = selected.get(value)
+    if found is not None:
+        if not _same(found.mask, mask) or found.behind != behind:
+            return
+        value = found.whole
+    elif not _spreads(value, behind):
+        return
+    aten, graph = torch.ops.aten, program.graph
+    with graph.inserting_before(node):
+        place = mask
+        for _ in range(behind):
+            value_of = place.meta["val"].unsqueeze(-1)
+            place = graph.call_function(aten.unsqueeze.default, (place, -1))
+            place.meta = {**node.meta, "val": value_of}
+        if accumulate:
+            total = graph.call_function(aten.add.Tensor, (target, value))
+            total.meta = dict(node.meta)
+            value = total
+        chosen = graph.call_function(aten.where.self, (place, value, target))
+    chosen.meta = dict(node.meta)
+    node.replace_all_uses_with(chosen)
+    graph.erase_node(node)
+
+
+def _everywhere(graph: Any, node: Any, selected: dict[Any, _Selected]) -> _Selected | None:
+    """What an operator makes of selected elements, of all elements instead."""
+    import torch
+
+    sources = [selected[s] for s in node.all_input_nodes if s in selected]
+    first = sources[0]
+    fits = (
+        torch.Tag.pointwise in getattr(node.target, "tags", ())
+        and all(_same(s.mask, first.mask) and s.behind == first.behind for s in sources)
+        and all(s in selected or _spreads(s, first.behind) for s in node.all_input_nodes)
+    )
+    value = node.meta.get("val")
+    if not fits or not isinstance(value, torch.Tensor):
+        return None
+    with graph.inserting_before(node):
+        whole = graph.node_copy(node, lambda s: selected[s].whole if s in selected else s)
+    whole.meta = {**node.meta, "val": torch.empty_like(first.whole.meta["val"], dtype=value.dtype)}
+    return _Selected(first.mask, whole, first.behind)
+
+
+def _spreads(value: Any, behind: int) -> bool:
+    """Whether a tensor is the same for all selected rows: one number, or the dimensions behind."""
+    shape = value.meta["val"].shape if "val" in getattr(value, "meta", {}) else None
+    if shape is None:
+        return False
+    return len(shape) <= behind or all(isinstance(d, int) and d == 1 for d in shape)
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether two masks are one, or computed by the same operators: y[y < 0] = y[y < 0] * 2."""
+    if a is b:
+        return True
+    nodes = all(hasattr(n, "all_input_nodes") and n.op == "call_function" for n in (a, b))
+    return (
+        nodes
+        and a.target is b.target
+        and dict(a.kwargs) == dict(b.kwargs)
+        and len(a.args) == len(b.args)
+        and all(x is y or x == y or _same(x, y) for x, y in zip(a.args, b.args, strict=True))
+    )
+
+
+def refuse_by_size(program: Any) -> None:
+    """UnsupportedModel for what is as large as the input's numbers want, as x[x > 0] is."""
+    import torch
+
+    for node in program.graph.nodes:
+        tags = getattr(node.target, "tags", ())
+        if torch.Tag.dynamic_output_shape in tags and any(map(_varies, _chosen_by(node))):
+            refusal = UnsupportedOperator(
+                f"{module_of(node)}{line_of_node(node)}: the size of what {_name(node)} gives "
+                "depends on the input's numbers, so it has no fixed graph. Write torch.where with "
+                "both results, or a sum over all elements with a mask: (x * mask).sum()"
+            )
+            refusal.module = path_of(node)
+            raise refusal
+
+
+def _chosen_by(node: Any) -> list[Any]:
+    """What the size of an operator's result depends on."""
+    if _name(node) == "index":
+        return [one for one in node.args[1] if one is not None and _is_mask(one)]
+    if _name(node) == "masked_select":
+        return [node.args[1]]
+    return list(node.all_input_nodes)
+
+
+def _is_mask(node: Any) -> bool:
+    import torch
+
+    return node.meta["val"].dtype in (torch.bool, torch.uint8)
+
+
+def _varies(node: Any) -> bool:
+    return bool(node.meta["varies"])

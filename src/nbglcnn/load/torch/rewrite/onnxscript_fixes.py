@@ -1,0 +1,240 @@
+"""What onnxscript's functions get wrong, put right in the recorded program before they see it."""
+
+from __future__ import annotations
+
+from functools import cache
+from math import prod
+from typing import Any
+
+from nbglcnn.errors import UnsupportedOperator
+from nbglcnn.load.torch.isolation.source_lines import line_of_node, module_of, path_of
+from nbglcnn.load.torch.translate.aten_forms import FORMS
+
+
+def correct_average_pools(program: Any) -> None:
+    """Divide as divisor_override says, which onnxscript silently ignores."""
+    import torch
+
+    aten = torch.ops.aten
+    pools = {aten.avg_pool2d.default: 2, aten.avg_pool3d.default: 3}
+    for node in list(program.graph.nodes):
+        if node.op != "call_function" or node.target not in pools:
+            continue
+        arguments = dict(zip(_POOL, node.args, strict=False)) | dict(node.kwargs)
+        divisor = arguments.pop("divisor_override", None)
+        if divisor is None:
+            continue
+        if arguments.get("ceil_mode"):
+            raise _refusal(
+                node, f"{module_of(node)}: average pooling with both ceil_mode and divisor_override"
+            )
+        size = arguments["kernel_size"]
+        area = size[0] ** pools[node.target] if len(size) == 1 else 1
+        for length in size if len(size) > 1 else ():
+            area *= length
+        arguments["count_include_pad"] = True
+        node.args = (arguments.pop("input"), arguments.pop("kernel_size"))
+        node.kwargs = {n: arguments[n] for n in _POOL if n in arguments}
+        with program.graph.inserting_after(node):
+            scaled = program.graph.call_function(aten.mul.Tensor, (node, area / divisor))
+        scaled.meta = dict(node.meta)
+        node.replace_all_uses_with(scaled)
+        scaled.args = (node, area / divisor)
+
+
+def clamp_by_one_type(program: Any) -> None:
+    """Give clamp(x, 0, 0.5) two floats: onnxscript makes a tensor of the whole number alone."""
+    import torch
+
+    for node in program.graph.nodes:
+        if node.target is not torch.ops.aten.clamp.default:
+            continue
+        x, *ends = node.args
+        if not x.meta["val"].is_floating_point():
+            continue
+        # A bool or symbol stays what it is.
+        node.args = (x, *(float(end) if type(end) is int else end for end in ends))
+        node.kwargs = {n: float(v) if type(v) is int else v for n, v in node.kwargs.items()}
+
+
+_POOL = (
+    *("input", "kernel_size", "stride", "padding", "ceil_mode", "count_include_pad"),
+    "divisor_override",
+)
+
+
+def _refusal(node: Any, words: str) -> UnsupportedOperator:
+    refusal = UnsupportedOperator(words)
+    refusal.module = path_of(node)
+    return refusal
+
+
+def attend_in_four_dimensions(program: Any) -> None:
+    """Give scaled_dot_product_attention (examples, heads, tokens, features), all that ONNX has."""
+    import torch
+
+    aten, graph = torch.ops.aten, program.graph
+
+    def reshaped(value: Any, shape: list[int]) -> Any:
+        made = graph.call_function(aten.reshape.default, (value, shape))
+        made.meta = {**node.meta, "val": value.meta["val"].reshape(shape)}
+        return made
+
+    for node in list(graph.nodes):
+        if node.target is not aten.scaled_dot_product_attention.default:
+            continue
+        *before, length, _ = node.args[0].meta["val"].shape
+        if len(before) == 2:
+            continue
+        *several, heads = [1, 1, *before][-max(2, len(before)) :]
+        examples = [prod(several), heads]
+        with graph.inserting_before(node):
+            q, k, v = (reshaped(x, [*examples, *x.meta["val"].shape[-2:]]) for x in node.args[:3])
+            others = list(node.args[3:])
+            mask = others[0] if others else node.kwargs.get("attn_mask")
+            if mask is not None and mask.meta["val"].ndim > 2:
+                whole = [*before, *mask.meta["val"].shape[-2:]]
+                spread = graph.call_function(aten.expand.default, (mask, whole))
+                spread.meta = {**node.meta, "val": mask.meta["val"].expand(whole)}
+                mask = reshaped(spread, [*examples, *whole[-2:]])
+            given = dict(node.kwargs) | dict(zip(_ATTENTION, others, strict=False))
+            given |= {"attn_mask": mask} if mask is not None else {}
+            attended = graph.call_function(node.target, (q, k, v), given)
+            width = v.meta["val"].shape[-1]
+            value = node.meta["val"].reshape([*examples, length, width])
+            attended.meta = {**node.meta, "val": value}
+            back = reshaped(attended, [*before, length, width])
+        back.meta = {**node.meta}
+        node.replace_all_uses_with(back)
+        graph.erase_node(node)
+
+
+_ATTENTION = ("attn_mask", "dropout_p", "is_causal")
+
+
+def name_all_dimensions(program: Any) -> None:
+    """Write out the dimensions of x.amax(), which onnxscript wants although it means all."""
+    import torch
+
+    aten = torch.ops.aten
+    for node in program.graph.nodes:
+        if node.target in (aten.amax.default, aten.amin.default):
+            given = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", ())
+            if not given and "dim" not in node.kwargs:
+                every = list(range(node.args[0].meta["val"].ndim))
+                node.args = (node.args[0], every, *node.args[2:])
+
+
+def without_idle_squeezes(program: Any) -> None:
+    """x.squeeze(1) leaves a dimension that isn't 1 as it is, where ONNX's Squeeze is refused."""
+    import torch
+
+    aten = torch.ops.aten
+    for node in program.graph.nodes:
+        if node.target in (aten.squeeze.dim, aten.squeeze.dims) and len(node.args) > 1:
+            shape, given = node.args[0].meta["val"].shape, node.args[1]
+            dims = [given] if isinstance(given, int) else list(given)
+            kept = [dim for dim in dims if not shape or shape[dim] == 1]
+            if kept == dims:
+                continue
+            node.target = aten.squeeze.dims if kept else aten.clone.default
+            node.args = (node.args[0], kept) if kept else (node.args[0],)
+
+
+def promote_types(program: Any) -> None:
+    """Give each operator numbers of one type, as PyTorch converts them on the way."""
+    import torch
+
+    graph = program.graph
+    mixed = [node for node in graph.nodes if _operator(node) and not _is_float32(node)]
+    if not mixed:
+        return
+    from torch.onnx._internal.fx import type_utils
+    from torch.onnx._internal.fx.passes import type_promotion
+
+    table = _promotions()
+
+    def value(one: Any) -> Any:
+        return one.meta["val"] if isinstance(one, torch.fx.Node) else one
+
+    def converted(one: Any, dtype: Any, node: Any) -> Any:
+        if dtype is None or one is None:
+            return one
+        if isinstance(one, list | tuple):
+            return type(one)([converted(each, dtype, node) for each in one])
+        found = value(one)
+        if isinstance(found, torch.Tensor):
+            if found.dtype == dtype:
+                return one
+            call = torch.ops.prims.convert_element_type.default, (one,), {"dtype": dtype}
+            like = found.to(dtype)
+        else:
+            own = type_utils.from_scalar_type_to_torch_dtype(type(found))
+            if own is None or own == dtype:
+                return one
+            call = torch.ops.aten.scalar_tensor.default, (found,), {"dtype": dtype}
+            like = torch.empty((), dtype=dtype, device="meta")
+        with graph.inserting_before(node):
+            made = graph.call_function(*call)
+        made.meta = {**node.meta, "val": like}
+        return made
+
+    for node in mixed:
+        rule = type_promotion.get_type_promotion_rule(node, table)
+        if rule is None:
+            continue
+        args, kwargs = torch.fx.map_arg(node.args, value), torch.fx.map_arg(node.kwargs, value)
+        wanted = rule.preview_type_promotion(args, kwargs)
+        new = tuple(
+            converted(one, wanted.args_dtypes.get(at), node) for at, one in enumerate(node.args)
+        )
+        named = {n: converted(one, wanted.kwargs_dtypes.get(n), node)
+                 for n, one in node.kwargs.items()}  # fmt: skip
+        if new == node.args and named == dict(node.kwargs):
+            continue
+        before = node.meta["val"]
+        node.args, node.kwargs = new, named
+        args, kwargs = torch.fx.map_arg(new, value), dict(torch.fx.map_arg(named, value))
+        try:
+            node.target = type_promotion.find_compatible_op_overload(
+                node.target.overloadpacket, args, kwargs
+            )
+            after = node.target(*args, **kwargs)
+        except RuntimeError as error:
+            raise _refusal(
+                node,
+                f"{module_of(node)}{line_of_node(node)}: {node.meta['called']} with numbers of "
+                "several types cannot be translated to ONNX; convert them to one type first, as "
+                "with .float()",
+            ) from error
+        if isinstance(before, torch.Tensor) and after.dtype != before.dtype:
+            with graph.inserting_after(node):
+                back = graph.call_function(
+                    torch.ops.prims.convert_element_type.default, (node,), {"dtype": before.dtype}
+                )
+            back.meta = dict(node.meta)
+            node.meta = {**node.meta, "val": after}
+            node.replace_all_uses_with(back)
+            back.args = (node,)
+
+
+def _is_float32(node: Any) -> bool:
+    """Whether it has a form of ours and float32 alone, with which numbers of Python's go."""
+    import torch
+
+    found = [node, *node.all_input_nodes]
+    values = [one.meta["val"] for one in found]
+    return node.target in FORMS and all(
+        isinstance(one, torch.Tensor) and one.dtype is torch.float32 for one in values
+    )
+
+
+def _operator(node: Any) -> bool:
+    return node.op == "call_function" and hasattr(node.target, "overloadpacket")
+
+
+@cache
+def _promotions() -> Any:
+    from torch.onnx._internal.fx.passes.type_promotion import TypePromotionTable
+
+    return TypePromotionTable()

@@ -1,0 +1,1 @@
+"""Recorded operators as ONNX's."""

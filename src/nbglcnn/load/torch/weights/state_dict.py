@@ -1,0 +1,85 @@
+"""A module's state_dict with other numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from nbglcnn.errors import InputError
+from nbglcnn.graph import Array
+from nbglcnn.load.torch.isolation.copies import detached_copy
+
+
+def tensors_of(
+    model: torch.nn.Module, inner: torch.nn.Module, numbers: Mapping[str, Array]
+) -> dict[str, Any]:
+    """What `model.load_state_dict` takes: its own names and types, and these numbers.
+
+    `inner` is the module inside wrappers, whose names the numbers have. What no forward reads, and
+    so no Graph has, is as the module has it.
+    """
+    inside = {id(value): name for name, value in inner.state_dict(keep_vars=True).items()}
+    found: dict[str, Any] = {}
+    for name, value in model.state_dict(keep_vars=True).items():
+        own = name if inner is model else inside.get(id(value), name)
+        if not isinstance(value, torch.Tensor):
+            found[name] = value  # of get_extra_state
+        elif own in numbers:
+            array = torch.from_numpy(numbers[own].reshape(tuple(value.shape)).copy())
+            found[name] = array.to(value.dtype)
+        else:
+            found[name] = value.detach().clone()
+    return found
+
+
+def arrays_of(model: torch.nn.Module, numbers: Mapping[str, Array]) -> dict[str, Array]:
+    """The same as arrays; numbers of 16 bits as float32."""
+    found = {}
+    for name, value in tensors_of(model, model, numbers).items():
+        if isinstance(value, torch.Tensor):
+            whole = value.float() if value.is_floating_point() else value
+            found[name] = whole.cpu().numpy()
+    return found
+
+
+def as_loaded(model: torch.nn.Module, state_dict: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The numbers that `model.load_state_dict` makes of these, by code or hooks of the model's own.
+
+    Raises:
+        InputError: set_extra_state changes more than numbers.
+    """
+    if not any(map(_has_load_code, model.modules())):
+        return state_dict
+    twin = detached_copy(model)[0]
+    given = {n: torch.from_numpy(v) if isinstance(v, np.ndarray) else v
+             for n, v in state_dict.items()}  # fmt: skip
+    before = _extra_states(twin)
+    try:
+        twin.load_state_dict(given)
+    except RuntimeError:
+        return state_dict  # names that are missing: there are better words for it
+    if repr(before) != repr(_extra_states(twin)):
+        raise InputError(
+            f"load_state_dict: {type(model).__name__} has a set_extra_state, which changes more "
+            "than weights; load the state into the model and make another Viewer of it"
+        )
+    return {n: v for n, v in twin.state_dict().items() if isinstance(v, torch.Tensor)}
+
+
+def _has_load_code(module: Any) -> bool:
+    """Whether loading a state_dict into it runs code that is not PyTorch's."""
+    hooks = (
+        *module._load_state_dict_pre_hooks.values(),
+        *module._load_state_dict_post_hooks.values(),
+    )
+    functions = [getattr(one, "hook", one) for one in hooks]
+    for name in ("load_state_dict", "_load_from_state_dict", "set_extra_state"):
+        functions.append(getattr(type(module), name))
+    return any(not str(one.__module__).startswith("torch.") for one in functions)
+
+
+def _extra_states(module: Any) -> dict[str, Any]:
+    return {n: v for n, v in module.state_dict().items() if n.rpartition(".")[2] == "_extra_state"}

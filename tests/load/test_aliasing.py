@@ -1,0 +1,473 @@
+"""Who reads a value behind a module that passes it on is told from who reads it before."""
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from changed import behind, evaluated, outputs_by_hook, outputs_of
+from equal import assert_all_equal, assert_equal
+from nbglcnn.graph import Graph, inside, returns
+from nbglcnn.load import Joined, Side, load, model_of, with_parameters
+from nbglcnn.lowering.lower import lower
+from nbglcnn.python_fallback import load_mixed
+from nbglcnn.reference import reference
+from nbglcnn.runtime.session import Session
+from onnx_models import small
+
+SHAPE = (1, 3, 2, 3)
+
+
+def assert_hooks_act_alike(model: nn.Module, *keys: str) -> Graph:
+    """For each key the outputs are those that a hook on its module makes; gives the Graph."""
+    model.eval()
+    x = torch.rand(SHAPE) - 0.5
+    graph, arrays = load(model, x)
+    plain = outputs_of(model, (x,))
+    for one, expected in zip(evaluated(graph, arrays), plain, strict=True):
+        assert_equal(one, expected)
+    tried = set()
+    for key in graph.keys:
+        wanted = outputs_by_hook(model, (x,), key)
+        if wanted is None:
+            continue
+        tried.add(key.name)
+        given = evaluated(behind(graph, key), arrays)
+        for one, expected in zip(given, wanted, strict=True):
+            assert_equal(one, expected, name=f"{key.name} changed")
+    assert tried.issuperset(keys), tried
+    return graph
+
+
+def operators(graph: Graph) -> list[str]:
+    return [node.op for node in graph.nodes]
+
+
+class Skip(nn.Module):
+    """What passes on is read by one of two."""
+
+    def __init__(self, passes: nn.Module) -> None:
+        super().__init__()
+        self.passes, self.conv = passes, nn.Conv2d(3, 3, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = torch.relu(x)
+        return self.conv(self.passes(h)) + h
+
+
+class Contiguous(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.contiguous()
+
+
+class Copies(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.cat([x.clone()]).float()
+
+
+class Looks(nn.Module):
+    """Gives back what it gets, and what it computes of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Conv2d(3, 3, 1)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return x, self.head(x)
+
+
+PASSES = {
+    "Dropout": nn.Dropout(),
+    "Dropout2d": nn.Dropout2d(),
+    "AlphaDropout": nn.AlphaDropout(),
+    "Identity": nn.Identity(),
+    "Flatten of the last axis": nn.Flatten(3),
+    "Sequential of nothing": nn.Sequential(),
+    "Sequential of such": nn.Sequential(nn.Identity(), nn.Sequential(nn.Dropout(), nn.Identity())),
+    "contiguous()": Contiguous(),
+    "copies": Copies(),
+}
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_a_skip_from_before_a_module_that_computes_nothing_stays_before_it(name: str) -> None:
+    graph = assert_hooks_act_alike(Skip(PASSES[name]), "x", "passes", "conv")
+    assert operators(graph) == ["Relu", "Identity", "Conv", "Add"]
+    assert graph.key("passes").value != graph.key("relu").value
+    assert [key.name for key in graph.keys if key.call is None] == ["x", "relu", "add"]
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_where_all_read_behind_it_the_value_is_the_same(name: str) -> None:
+    model = nn.Sequential(nn.Conv2d(3, 3, 1), PASSES[name], nn.ReLU())
+    graph = assert_hooks_act_alike(model, "0", "1", "2")
+    assert operators(graph) == ["Conv", "Relu"]
+    assert graph.key("0").value == graph.key("1").value
+
+
+class Returned(nn.Module):
+    def __init__(self, *, before: bool) -> None:
+        super().__init__()
+        self.drop, self.before = nn.Dropout(), before
+
+    def forward(self, x: Tensor) -> Any:
+        h = torch.relu(x)
+        return (self.drop(h), h) if self.before else self.drop(h)
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_a_value_that_is_returned_is_so_before_or_behind(before: bool) -> None:
+    graph = assert_hooks_act_alike(Returned(before=before), "drop")
+    assert len(set(graph.outputs)) == 1 + before
+
+
+class Unused(nn.Module):
+    """A module that looks on: nobody reads what it gives."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tap, self.conv = nn.Identity(), nn.Conv2d(3, 3, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.tap(x)
+        return self.conv(x)
+
+
+class Twice(nn.Module):
+    """One tensor under two names of an output, each read by somebody."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pair, self.conv = Pair(), nn.Conv2d(3, 3, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        given = self.pair(x)
+        return self.conv(given["last"]) - given["all"][0]
+
+
+class Pair(nn.Module):
+    def forward(self, x: Tensor) -> dict[str, Any]:
+        y = x * 3
+        return {"last": y, "all": [y, x]}
+
+
+class Nested(nn.Module):
+    """A module reads a value that another one, around it, returns; and is called twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looks, self.drop = Looks(), nn.Dropout()
+
+    def forward(self, x: Tensor) -> Tensor:
+        y, a = self.looks(x)
+        z, b = self.looks(self.drop(y) + x)
+        return y * a + z * b + x
+
+
+class Stored(nn.Module):
+    """A module gives back what another one has kept, whatever it gets."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.keeps, self.gives = Keeps(), Gives()
+        self.conv = nn.Conv2d(3, 3, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.conv(self.keeps(x))
+        return self.gives(y, self.keeps) + y + x
+
+
+class Keeps(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        self.kept = x
+        return x
+
+
+class Gives(nn.Module):
+    def forward(self, x: Tensor, keeps: Keeps) -> Tensor:
+        return keeps.kept
+
+
+class Same(nn.Module):
+    """Gives twice what it gets, after it was read."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return x, x
+
+
+class Doubled(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.same, self.conv = Same(), nn.Conv2d(3, 3, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        a, b = self.same(x.sigmoid())
+        return self.conv(a) - b
+
+
+@pytest.mark.parametrize("kind", [Unused, Twice, Doubled, Nested, Stored, Looks])
+def test_hooks_act_alike_in(kind: type[nn.Module]) -> None:
+    assert_hooks_act_alike(kind())
+
+
+def test_what_is_written_into_what_was_passed_on_is_written_into_both() -> None:
+    class Writes(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.passes, self.act = nn.Identity(), nn.ReLU(inplace=True)
+
+        def forward(self, x: Tensor) -> Tensor:
+            h = x * 3
+            y = self.act(self.passes(h))
+            y += 1
+            return h - 2 * y
+
+    x = torch.randn(SHAPE)
+    model = Writes().eval()
+    graph, arrays = load(model, x)
+    [given] = evaluated(graph, arrays)
+    assert_equal(given, outputs_of(model, (x,))[0])
+
+
+def test_a_list_that_a_module_adds_to_and_returns_is_still_its_callers() -> None:
+    class Adds(nn.Module):
+        def forward(self, found: list[Tensor]) -> list[Tensor]:
+            found.append(found[-1].sigmoid())
+            return found
+
+    class Lists(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.adds = Adds()
+
+        def forward(self, x: Tensor) -> Tensor:
+            found = [x]
+            self.adds(found)
+            self.adds(found)
+            return torch.cat(found)
+
+    x = torch.randn(SHAPE)
+    graph, arrays = load(Lists().eval(), x)
+    assert_equal(evaluated(graph, arrays)[0], outputs_of(Lists(), (x,))[0])
+
+
+def test_a_model_is_left_as_it_was() -> None:
+    model = Skip(nn.Identity()).eval()
+    load(model, torch.rand(SHAPE))
+    for module in model.modules():
+        assert not module._forward_hooks
+        assert not module._forward_pre_hooks
+        assert "forward" not in vars(module)
+
+
+@pytest.mark.parametrize("observe", ["all", "outputs", ["conv"], ["passes"]])
+def test_telling_readers_apart_costs_no_pass_and_no_texture(observe: Any) -> None:
+    class Plain(Skip):
+        def forward(self, x: Tensor) -> Tensor:
+            h = torch.relu(x)
+            return self.conv(h) + h
+
+    x = torch.randn(SHAPE)
+    model = Skip(nn.Dropout()).eval()
+    graph, arrays = load(model, x)
+    plan = lower(graph, observe=observe)
+    kept = ["relu"] if observe == ["passes"] else observe
+    plain = lower(load(Plain(nn.Dropout()).eval(), x)[0], observe=kept)
+    assert len(plan.header.passes) == len(plain.header.passes)
+    assert len(plan.header.textures) == len(plain.header.textures)
+    with Session(plan) as session:
+        assert_all_equal(session.run(*arrays), reference(model, graph, arrays))
+
+
+def test_the_layer_table_says_what_reads_behind_the_module() -> None:
+    plan = lower(load(Skip(nn.Dropout()).eval(), torch.rand(SHAPE))[0])
+    rows = {row.name: row for row in plan.header.layers}
+    assert list(rows) == ["relu", "passes", "conv", "add"]
+    assert (rows["passes"].role, rows["passes"].type) == ("alias", "Dropout")
+    assert rows["passes"].inputs == ("relu",)
+    assert rows["conv"].inputs == ("passes",)
+    assert rows["add"].inputs == ("conv", "relu")
+
+
+def test_new_weights_reach_what_reads_behind_the_module() -> None:
+    model, other = Skip(nn.Dropout()).eval(), Skip(nn.Dropout()).eval()
+    x = torch.randn(SHAPE)
+    graph, arrays = load(model, x)
+    weights = {name: tensor.numpy() for name, tensor in other.state_dict().items()}
+    graph = with_parameters(graph, weights)
+    assert_equal(evaluated(graph, arrays)[0], outputs_of(other, (x,))[0])
+
+
+def test_two_networks_in_one_graph_keep_their_readers_apart() -> None:
+    x = torch.randn(SHAPE)
+    model, other = Skip(nn.Dropout()).eval(), Nested().eval()
+    sides = (Side(model_of(one), *load(one, x)) for one in (model, other))
+    joined = Joined(*sides, one_input=False, one_model=False)
+    graph, arrays = load(joined)
+    for prefix, own in (("A.", model), ("B.", other)):
+        for key in graph.keys:
+            if key.kind == "input" or not key.name.startswith(prefix):
+                continue
+            bare = replace(key, name=key.name.removeprefix(prefix))
+            bare = replace(bare, call=key.call and key.call.removeprefix(prefix))
+            wanted = outputs_by_hook(own, (x,), bare)
+            if wanted is None:
+                continue
+            at = "AB".index(prefix[0])
+            assert_equal(evaluated(behind(graph, key), arrays)[at], wanted[0], name=key.name)
+
+
+def test_a_difference_is_that_of_changed_outputs() -> None:
+    x = torch.randn(SHAPE)
+    model = Skip(nn.Dropout()).eval()
+    sides = (Side(model_of(model), *load(model, x)) for _ in "AB")
+    graph, _ = load(Joined(*sides, one_input=True, one_model=True))
+    read = [n for n in graph.nodes if graph.key("A.output").value in n.inputs]
+    assert read
+    assert not any(inside(graph, node, graph.key("A.output")) for node in read)
+    adds = [node for node in graph.nodes if node.op == "Add"]
+    assert [inside(graph, node, graph.key("A.output")) for node in adds] == [True, False]
+
+
+class Around(nn.Module):
+    """Calls a module that lies elsewhere, and one of its own twice."""
+
+    def __init__(self, elsewhere: nn.Module) -> None:
+        super().__init__()
+        self.inner, self.elsewhere = nn.Sequential(nn.Conv2d(3, 3, 1)), elsewhere
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.inner(self.elsewhere(self.inner(x).sigmoid())) * 2
+
+
+class Calls(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(3, 3, 1)
+        self.around = Around(self.first)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.around(self.around(self.first(x)).relu())
+
+
+def test_a_node_is_inside_the_calls_around_it_and_no_others() -> None:
+    graph, _ = load(Calls().eval(), torch.rand(SHAPE))
+    found = {
+        key.name: "".join(".#"[inside(graph, node, key)] for node in graph.nodes)
+        for key in graph.keys
+    }
+    assert operators(graph) == [
+        "Conv", *["Conv", "Sigmoid", "Conv", "Conv", "Mul"], "Relu",
+        *["Conv", "Sigmoid", "Conv", "Conv", "Mul"],
+    ]  # fmt: skip
+    assert found == {
+        "x": "............",
+        "first": "#...........",
+        "around": ".#####......",
+        "around.inner": ".#..........",
+        "around.inner.0": ".#..........",
+        "around: sigmoid": "............",
+        "first:1": "...#........",
+        "around.inner:1": "....#.......",
+        "around.inner.0:1": "....#.......",
+        "around: mul": "............",
+        "relu": "............",
+        "around:1": ".......#####",
+        "around.inner:2": ".......#....",
+        "around.inner.0:2": ".......#....",
+        "around:1: sigmoid": "............",
+        "first:2": ".........#..",
+        "around.inner:3": "..........#.",
+        "around.inner.0:3": "..........#.",
+        "around:1: mul": "............",
+        "output": "############",
+    }
+
+
+def test_keys_of_one_value_are_in_order_of_the_hooks_on_their_modules() -> None:
+    inner = nn.Sequential(nn.Dropout(), nn.Sequential(nn.Identity()))
+    model = nn.Sequential(nn.Conv2d(3, 3, 1), inner, nn.Dropout()).eval()
+    told: list[str] = []
+    for path, module in model.named_modules():
+        module.register_forward_hook(lambda *_, path=path: told.append(path or "output"))
+    x = torch.rand(SHAPE)
+    model(x)
+    hooked, told = told, []
+    graph, _ = load(model, x)
+    assert len({key.value for key in graph.keys if key.kind != "input"}) == 1
+    turn = returns(graph)
+    keys = sorted(graph.keys, key=lambda key: turn[key.call])
+    assert [key.name for key in keys] == ["input", *hooked]
+
+
+def test_nothing_is_inside_a_value_of_a_file() -> None:
+    """A file has no calls: who reads a value reads it from the operator that gives it."""
+    graph, _ = load(small())
+    assert not any(inside(graph, node, key) for node in graph.nodes for key in graph.keys)
+
+
+class Left(nn.Module):
+    """Has a layer that Python computes, behind and before modules that compute nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.drop, self.gru = nn.Dropout(), nn.GRU(3, 3, batch_first=True)
+        self.passes, self.linear = nn.Identity(), nn.Linear(3, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = x[0].relu()
+        y, _ = self.gru(self.drop(h))
+        return self.linear(self.passes(y)) + y + h
+
+
+def test_what_python_computes_reads_behind_a_module_and_is_read_before_one() -> None:
+    graph, _ = load_mixed(Left().eval(), torch.rand(SHAPE))
+    [gru] = [node for node in graph.nodes if node.python is not None]
+    assert gru.inputs[0] == graph.key("drop").value != graph.key("relu").value
+    assert gru.outputs[0] == graph.key("gru[0]").value != graph.key("passes").value
+    before, after = ([n.op for n in graph.nodes if graph.key(name).value in n.inputs]
+                      for name in ("gru[0]", "passes"))  # fmt: skip
+    assert (before, after) == (["Identity", "Add"], ["MatMul"])
+
+
+class Program(nn.Module):
+    """Random modules and operators over tensors of one shape; gives one of these or two."""
+
+    def __init__(self, random: random.Random, depth: int = 2) -> None:
+        super().__init__()
+        kinds = [
+            *(lambda: nn.Conv2d(3, 3, 1), nn.ReLU, nn.Identity, nn.Identity, nn.Dropout),
+            *(lambda: nn.Flatten(3), Contiguous, Copies),
+            lambda: nn.Sequential(nn.Dropout(), nn.Identity()),
+            *([lambda: Program(random, depth - 1)] * (3 if depth else 0)),
+        ]
+        self.own = nn.ModuleList(random.choice(kinds)() for _ in range(4))
+        self.steps = [
+            (random.choice(["call", "call", "add", "sigmoid"]), random.random(), random.random())
+            for _ in range(7)
+        ]
+        self.given = [random.random() for _ in range(random.choice([1, 2]))]
+
+    def forward(self, x: Tensor) -> Any:
+        known = [x]
+
+        def one(chance: float) -> Tensor:
+            return known[int(chance * len(known))]
+
+        for step, first, second in self.steps:
+            if step == "call":
+                given = self.own[int(second * len(self.own))](one(first))
+                known += given if isinstance(given, tuple) else [given]
+            else:
+                known.append(one(first) + one(second) if step == "add" else one(first).sigmoid())
+        given = tuple(one(chance) for chance in self.given)
+        return given if len(given) > 1 else given[0]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_hooks_act_alike_in_random_modules(seed: int) -> None:
+    torch.manual_seed(seed)
+    assert_hooks_act_alike(Program(random.Random(seed)))
