@@ -20,6 +20,7 @@ from nbglcnn.errors import InputError, OpenGLUnavailable
 from nbglcnn.features.edits.records import Edit
 from nbglcnn.features.latent import host as latents
 from nbglcnn.features.latent import latent as sources
+from nbglcnn.features.latent.injection import inject_code
 from nbglcnn.widget.network import Network
 
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
@@ -149,7 +150,7 @@ def test_small_pictures_are_no_larger_than_28_and_in_their_own_range() -> None:
 
 def test_the_decoder_of_a_code_is_pytorchs(fashion: SimpleNamespace, network: Network) -> None:
     for code in (fashion.codes[5], 3 * RANDOM.standard_normal(16).astype(np.float32)):
-        network.cut("encoder.6", code)
+        inject_code(network, "encoder.6", code)
         [found] = network.computed(["output"])
         np.testing.assert_allclose(found, decoded(fashion.model, code), **TOLERANCE)
     np.testing.assert_array_equal(network.computed(["encoder.6"])[0].reshape(-1), code)
@@ -172,7 +173,7 @@ def test_bends_and_the_framework_alone_have_the_code_too(
         np.testing.assert_array_equal(before.reshape(-1), code)
 
     network.edit([bend], {})
-    network.cut("encoder.6", code)
+    inject_code(network, "encoder.6", code)
     check(network)
 
     def none(*_: object) -> None:
@@ -186,7 +187,7 @@ def test_bends_and_the_framework_alone_have_the_code_too(
     np.testing.assert_allclose(opened.codes, fashion.codes[:5], **TOLERANCE)
     one = Network(fashion.model, fashion.images[:1], observe="all", precision="float32")
     one.edit([bend], {})
-    one.cut("encoder.6", code)
+    inject_code(one, "encoder.6", code)
     check(one)
     with pytest.raises(KeyError, match="a latent stands in the place"):
         one.check_computed(["output", "encoder.2"])
@@ -256,7 +257,7 @@ def test_codes_and_data_that_do_not_fit_are_refused_and_change_nothing(
     for code, words in ((np.zeros(15), "has 16 numbers here, not 15"), (nan, "number 3 .* is nan")):
         for attempt in (
             lambda code=code: latents.opened(network, Latent("encoder.6", code=code)),
-            lambda code=code: network.cut("encoder.6", code),
+            lambda code=code: inject_code(network, "encoder.6", code),
         ):
             with pytest.raises(InputError, match=words):
                 attempt()

@@ -30,7 +30,7 @@ from fashion_classifier import load_classifier  # noqa: E402
 # The page's own solver, on the numbers of a file.
 IN_NODE = """
 import { readFileSync } from 'node:fs';
-import { fit, heldOut, probabilities } from './src/teaching/head.ts';
+import { fit, heldOut, probabilities } from './src/features/teaching/head.ts';
 const given = JSON.parse(readFileSync(process.argv[1], 'utf8'));
 const features = given.features.map((row) => Float32Array.from(row));
 let breaths = 0;

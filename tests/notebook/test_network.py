@@ -14,6 +14,8 @@ from nbglcnn import InputError, Viewer, transforms
 from nbglcnn.features.edits.records import Edit
 from nbglcnn.features.edits.weights import WeightLog, checked
 from nbglcnn.features.teaching.feature_vectors import Features
+from nbglcnn.features.teaching.host import NO_TEACHING
+from nbglcnn.features.training.host import NO_TRAINING
 from nbglcnn.plan.schema import Patch
 from nbglcnn.widget import network as networks
 from nbglcnn.widget import parity, snapshot
@@ -332,7 +334,8 @@ def test_an_edit_of_an_example_is_of_the_batch(network: Network) -> None:
 
 def test_a_view_has_channels_and_pixels_that_are_there(network: Network) -> None:
     def view(**more: Any) -> dict[str, Any]:
-        return checked_view({"name": "maps", "layer": "0", **more}, network.plan)
+        early = {"train": NO_TRAINING, "teach": NO_TEACHING}
+        return checked_view({"name": "maps", "layer": "0", **more}, network.plan, early)
 
     assert view(channels=(0, 2))["channels"] == [0, 2]
     assert len(view(channels=[0, 1, 2, 0])["channels"]) == MAX_COMPARED == 4

@@ -24,7 +24,7 @@ def test_it_bends_reloads_is_interrupted_loses_its_context_and_gives_its_weights
 ) -> None:
     begin(notebook)
     notebook.run("bend = viewer.bend('2', nbglcnn.transforms.multiply(0.25), channels=[1, 6])")
-    notebook.run(WAIT.format("viewer._told_training.round == 0"))
+    notebook.run(WAIT.format("viewer._training['training']['round'] == 0"))
     notebook.run("training.lr = 0.02")
     steps(notebook, "4", 8)
 
@@ -32,7 +32,7 @@ def test_it_bends_reloads_is_interrupted_loses_its_context_and_gives_its_weights
     notebook.save()
     notebook.page.reload()
     notebook.wait_revived()
-    notebook.run(WAIT.format("viewer._told_training.round < 2"))
+    notebook.run(WAIT.format("viewer._training['training']['round'] < 2"))
     steps(notebook, "2", 10)
 
     # A cell that waits for the end is interrupted: the training goes on all the same.
@@ -60,7 +60,9 @@ def test_it_bends_reloads_is_interrupted_loses_its_context_and_gives_its_weights
     assert isinstance(count, int)
     rates = [0.05] * 4 + [0.02] * 18 + [0.05] * (count - 22)
     compare(notebook, *bent_by_torch(rates, [1.0] * 4 + [0.25] * 14 + [1.0] * (count - 18)))
-    marks = told(notebook, "[[m.step, m.text] for m in viewer._told_training.marks]")
+    marks = told(
+        notebook, "[[m['step'], m['text']] for m in viewer._training['training']['marks']]"
+    )
     assert marks == [[4, "2: multiply"], [18, "2: multiply removed"]]
 
     # What it has learned is a state_dict of PyTorch's, and gives the page's outputs there.

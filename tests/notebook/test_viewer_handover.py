@@ -26,7 +26,9 @@ def test_another_batch_size_keeps_the_state(notebook: Notebook) -> None:
     steps(notebook, "5", 9)
     compare(notebook, *by_torch([(4, 16, ()), (5, 8, ())]))
     assert told(notebook, "training.state") == "paused"
-    assert told(notebook, "[m.text for m in viewer._told_training.marks]") == ["batch size 8"]
+    assert told(notebook, "[m['text'] for m in viewer._training['training']['marks']]") == [
+        "batch size 8"
+    ]
     notebook.run("training.stop()")
 
 
@@ -63,7 +65,7 @@ def test_a_weight_set_by_hand_is_trained_on(notebook: Notebook) -> None:
     steps(notebook, "1", 5)
     bias = notebook.array("viewer.state_dict()['5.bias'].numpy()")
     assert bias[3] == 2.5
-    marks = told(notebook, "[m.text for m in viewer._told_training.marks]")
+    marks = told(notebook, "[m['text'] for m in viewer._training['training']['marks']]")
     assert marks == ["5.bias changed by hand"]
     notebook.run("training.stop()")
     assert told(notebook, "viewer.state_dict()['5.bias'][3].item()") == 2.5
@@ -77,12 +79,13 @@ def test_a_reload_goes_on_from_what_the_page_has_sent(notebook: Notebook) -> Non
     notebook.save()
     notebook.page.reload()
     notebook.wait_revived()
-    notebook.run(WAIT.format("viewer._told_training.round == 0"))
+    notebook.run(WAIT.format("viewer._training['training']['round'] == 0"))
     # It may have said once more that it sees a training that another page runs.
     notebook.run(
-        "from nbglcnn.widget.protocol import Stepped\nrecord = viewer._told_training\n"
-        "late = Stepped(page=record.owner, training=record.id, first=0, elsewhere=True)\n"
-        "viewer._take_trained(late, b'')"
+        "from nbglcnn.widget.protocol import Stepped\nimport msgspec\n"
+        "record = viewer._training['training']\n"
+        "late = Stepped(page=record['owner'], training=record['id'], first=0, elsewhere=True)\n"
+        "viewer._handle_custom_msg(msgspec.to_builtins(late), [b''])"
     )
     steps(notebook, "2", 6)
     assert json.loads(json.dumps(told(notebook, "training.losses.tolist()")))[:4] == losses
@@ -96,17 +99,21 @@ def test_a_bend_in_mid_training_acts_on_what_is_learned(notebook: Notebook) -> N
     begin(notebook)
     notebook.run(
         "bend = viewer.bend('2', nbglcnn.transforms.multiply(0.25), channels=[1, 6])\n"
-        + WAIT.format("viewer._told_training.round == 0")
+        + WAIT.format("viewer._training['training']['round'] == 0")
     )
     steps(notebook, "4", 8)
     notebook.run("bend.enabled = False")
     steps(notebook, "3", 11)
     notebook.run("bend.enabled, bend.factor = True, -1.0")
     steps(notebook, "2", 13)
-    marks = told(notebook, "[[m.step, m.text] for m in viewer._told_training.marks]")
+    marks = told(
+        notebook, "[[m['step'], m['text']] for m in viewer._training['training']['marks']]"
+    )
     assert marks == [[4, "2: multiply"], [8, "2: multiply off"], [11, "2: multiply on"],
                      [11, "2: multiply changed"]]  # fmt: skip
-    assert told(notebook, "viewer._told_training.round") == 1  # one other Plan, for the place
+    assert (
+        told(notebook, "viewer._training['training']['round']") == 1
+    )  # one other Plan, for the place
 
     factors = [1.0] * 4 + [0.25] * 4 + [1.0] * 3 + [-1.0] * 2
     compare(notebook, *bent_by_torch([0.05] * len(factors), factors))
@@ -121,7 +128,7 @@ def test_another_tab_shows_the_curve_and_the_weights_of_the_one_that_trains(
     notebook.clear(1)
     begin(notebook)
     steps(notebook, "20", 24)
-    notebook.run(WAIT.format("viewer.network.trained.step < 24"))
+    notebook.run(WAIT.format("viewer.network.contribution.step < 24"))
     notebook.save()
     maps = ".nbglcnn canvas[data-maps][data-drawn]"
     drawn = "all => all.map((one) => one.dataset.maps + one.toDataURL())"
@@ -144,10 +151,13 @@ def test_another_tab_shows_the_curve_and_the_weights_of_the_one_that_trains(
 
         eventually(page, alike)  # two pages draw on the same cores
         page.wait_for_timeout(5000)  # while it pauses nobody takes it for gone
-        assert told(notebook, "[training.state, viewer._told_training.round]") == ["paused", 0]
+        assert told(notebook, "[training.state, viewer._training['training']['round']]") == [
+            "paused",
+            0,
+        ]
         # It goes on while the other one trains, and says when it has ended.
         steps(notebook, "4", 28)
-        notebook.run(WAIT.format("viewer.network.trained.step < 28"))
+        notebook.run(WAIT.format("viewer.network.contribution.step < 28"))
         viewer.get_by_role("tab", name="Train").click()
         expect(viewer.locator("[data-now]")).to_contain_text("step 28", timeout=20_000)
         notebook.run("training.stop()")

@@ -34,20 +34,11 @@ def decoded(code: Any, shape: tuple[int, ...]) -> np.ndarray:
         return model().decoder(array).numpy()
 
 
-@pytest.fixture(scope="module")
-def made() -> Iterator[Viewer]:
+@pytest.fixture
+def viewer() -> Iterator[Viewer]:
     viewer = Viewer(model(), pictures(SEED, 1))
     yield viewer
     viewer.close()
-
-
-@pytest.fixture
-def viewer(made: Viewer) -> Viewer:
-    made._connection.pages.clear()
-    made.input = pictures(SEED, 1)
-    made.bends.clear()
-    made._begin_sources()
-    return made
 
 
 @pytest.fixture

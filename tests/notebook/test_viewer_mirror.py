@@ -85,7 +85,7 @@ def test_the_pages_last_values_are_those_of_the_model(notebook: Notebook) -> Non
         "mode = model.training"
     )
     # In a busy cell the page drew some of the states, and the last one comes behind it.
-    notebook.until("not viewer.network.has_news")
+    notebook.until("not mirror.is_behind")
     frames = told(notebook, "mirror.frames")
     losses = np.array(told(notebook, "losses"))
     assert isinstance(frames, int) and 3 <= frames <= len(losses) // 5 + 2
@@ -125,7 +125,7 @@ def test_the_page_draws_while_the_loops_own_cell_is_busy(notebook: Notebook, mos
     within = told(notebook, "within")
     assert isinstance(within, int) and within > 5
     assert_is_the_models(notebook)
-    assert told(notebook, "viewer.network.follows") is False
+    assert told(notebook, "viewer.network.weight_source is not None") is False
     notebook.run("_f.INLINE_BYTES = 2**17")
 
 
@@ -142,7 +142,7 @@ def test_a_loop_in_a_thread_is_followed_while_values_are_read(notebook: Notebook
         assert told(notebook, "viewer.verify().ok") is True
     assert told(notebook, "loop.is_alive()") is True
     notebook.run("enough.set()\nwhile loop.is_alive(): await asyncio.sleep(0.05)")
-    notebook.until("not viewer.network.has_news")
+    notebook.until("not mirror.is_behind")
     frames = told(notebook, "mirror.frames")
     assert isinstance(frames, int) and frames > 5
     assert_is_the_models(notebook)
@@ -161,7 +161,7 @@ def test_what_was_in_flight_as_the_cell_ended_is_followed_by_the_last_state(
     )
     assert told(notebook, "behind") == 1
     # It is sent once; again where the page waited longer than 3 s for the cell to end.
-    notebook.until("mirror.frames > 1 and not viewer.network.has_news", "mirror.frames")
+    notebook.until("mirror.frames > 1 and not mirror.is_behind", "mirror.frames")
     assert told(notebook, "mirror.frames") in (2, 3)
     assert_is_the_models(notebook)
     notebook.run("mirror.close()")
@@ -219,7 +219,7 @@ def test_earlier_weights_are_looked_at_while_the_loop_goes_on(notebook: Notebook
     expect(status).to_contain_text("All views show step 0")
     assert shown() == first
     notebook.run("steps(model, 5, mirror, wait=0.05)")
-    notebook.until("not viewer.network.has_news")
+    notebook.until("not mirror.is_behind")
     # Python reads the weights of now, and the views go on showing the earlier ones.
     assert_is_the_models(notebook)
     assert shown() == first
@@ -271,7 +271,7 @@ def test_a_click_on_earlier_weights_holds_while_newer_ones_are_computed(notebook
         train.evaluate(CLICK_AS_STEPS_COME)
         notebook.run("steps(model, 1, mirror)")
         expect(status).to_contain_text("All views show step 0")
-        notebook.until("not viewer.network.has_news")
+        notebook.until("not mirror.is_behind")
         expect(rows.first).to_have_attribute("aria-selected", "true")
         expect(status).to_contain_text("All views show step 0")
         train.get_by_role("button", name="Back to now").click()
@@ -319,7 +319,7 @@ def test_two_pages_follow_and_one_that_is_gone_holds_up_nobody(
         "before = mirror.frames\n"
         "steps(model, 20, mirror, wait=0.03, done=lambda: mirror.frames > before + 5)"
     )
-    notebook.until("not viewer.network.has_news")
+    notebook.until("not mirror.is_behind")
     frames = told(notebook, "mirror.frames - before")
     assert isinstance(frames, int) and frames > 5
     assert_is_the_models(notebook)

@@ -79,7 +79,10 @@ def test_it_pauses_goes_on_begins_again_and_follows_the_rate(notebook: Notebook)
     assert_equal(first, made()[0].state_dict()["5.weight"].numpy(), rtol=0)
     notebook.run("training.resume()\n" + wait.format("training.step_count < 2"))
     notebook.run("training.stop()")
-    assert told(notebook, "[training.state, viewer.network.trained is None]") == ["stopped", True]
+    assert told(notebook, "[training.state, viewer.network.contribution is None]") == [
+        "stopped",
+        True,
+    ]
     weights = notebook.array("viewer.state_dict()['5.weight'].numpy()")
     assert np.abs(weights - first).max() > 1e-4
 
@@ -177,7 +180,7 @@ def test_a_step_that_gives_nan_names_the_first_layer_that_went_wrong(notebook: N
     assert told(notebook, "[training.step_count, training.state]") == [3, "stopped"]
     # What is held out is evaluated with weights whose loss is no number, too.
     assert told(notebook, "np.isnan(training.held_out_losses[-1, 1]).item()")
-    assert told(notebook, "viewer._told_training.wrong") == "5"
+    assert told(notebook, "viewer._training['training']['wrong']") == "5"
     assert told(notebook, "all(t.isfinite().all().item() for t in viewer.state_dict().values())")
     page = notebook.page.locator(".nbglcnn").last
     ring = page.locator(".nbg-went-wrong").first

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from nbglcnn import Viewer, transforms
+from nbglcnn import PageTimeout, Viewer, transforms
 from scripted_page import Wires
 
 X = np.random.default_rng(4).random((12, 1, 6, 6), np.float32)
@@ -28,11 +28,17 @@ def made() -> Iterator[Viewer]:
 @pytest.fixture
 def viewer(made: Viewer) -> Viewer:
     """Its page has heard of a training that runs."""
-    if made.training is not None:
-        made._end_training()
+    end(made)
     made.bends.clear()
     made.train((X, Y), "cross_entropy", batch_size=4, held_out=0)
     return made
+
+
+def end(viewer: Viewer) -> None:
+    """Stop a training whose page sends no weights."""
+    if viewer.training is not None and viewer.training.state != "stopped":
+        with pytest.raises(PageTimeout):
+            viewer.training.stop(timeout=0.001)
 
 
 class Page:
@@ -49,7 +55,7 @@ class Page:
 
     def save(self, step: int) -> None:
         """Sends the state behind so many steps, which Python hands over from."""
-        trained = self.viewer.network.trained
+        trained = self.viewer.network.contribution
         assert trained is not None
         state = [trained.last[name].ravel() for name in trained.course.state]
         data = np.concatenate(state, dtype=np.float32).tobytes()
@@ -70,7 +76,6 @@ def steer(viewer: Viewer, **numbers: float) -> None:
 def told(viewer: Viewer) -> tuple[Any, ...]:
     """What pages have last been sent: state, learning rate, noise."""
     record = viewer._training["training"]
-    assert viewer._training["turn"] == viewer._training_turn
     return record["state"], record["lr"], record["noise"]
 
 
@@ -106,12 +111,12 @@ def test_a_pause_during_a_hand_over_holds_behind_it(viewer: Viewer) -> None:
     page.change(state="paused", lr=0.5)
     assert told(viewer) == ("handing", 0.5, 0.0)
     assert viewer.training is not None and viewer.training.state == "paused"
-    assert viewer._goes_on_as == "paused"
+    assert viewer.training.state == "paused"
     page = Page(viewer)
     steer(viewer, noise=0.25)
     page.change(lr=0.125)
     assert told(viewer) == ("handing", 0.125, 0.25)
-    assert viewer._goes_on_as == "paused"
+    assert viewer.training.state == "paused"
     # Another page has not heard of the pause.
     page.turn -= 1
     page.change(lr=0.0625)
@@ -120,7 +125,7 @@ def test_a_pause_during_a_hand_over_holds_behind_it(viewer: Viewer) -> None:
     viewer.training.resume()
     page.change(state="paused", noise=0.5)
     assert told(viewer) == ("handing", 0.0625, 0.5)
-    assert viewer._goes_on_as == "running"
+    assert viewer.training.state == "running"
 
 
 def test_a_batch_size_that_comes_late_is_handed_over_and_a_wrong_one_refused(
@@ -137,21 +142,21 @@ def test_a_batch_size_that_comes_late_is_handed_over_and_a_wrong_one_refused(
 
 
 def test_another_batch_size_keeps_the_number_of_remaining_examples(viewer: Viewer) -> None:
-    viewer._end_training()
+    end(viewer)
     viewer.train((X, Y), "cross_entropy", batch_size=4, steps=5, held_out=0)
     page = Page(viewer)
     page.change(batch=8)
     assert told(viewer)[0] == "handing"
     page.save(step=2)
     # 3 steps of 4 examples are one and a half of 8.
-    assert viewer.network.trained is not None
-    course = viewer.network.trained.course
+    assert viewer.network.contribution is not None
+    course = viewer.network.contribution.course
     assert (course.batch, course.begin, course.end) == (8, 2, 4)
 
 
 def test_another_training_takes_nothing_of_the_one_before(viewer: Viewer) -> None:
     page = Page(viewer)
-    viewer._end_training()
+    end(viewer)
     page.change(lr=0.5)
     assert told(viewer) == ("stopped", 0.001, 0.0)
     viewer.train((X, Y), "cross_entropy", batch_size=4, held_out=0)

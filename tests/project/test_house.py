@@ -14,7 +14,7 @@ PACKAGE = ROOT / "src" / "nbglcnn"
 
 # Each room (a folder, a file beside them, or a feature's folder) and the rooms it may use, from the
 # bottom to the top; errors may be used by all.
-EDITS = "features.edits"
+EDITS, FEATURE = "features.edits", "features.feature"
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "classes": set(),
@@ -44,32 +44,49 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "backend": {"graph", "inputs", "load", "lowering", "ops", "plan", "runtime"},
     "recording": {"api", "inputs", "plan", "runtime"},
+    FEATURE: {"graph", "plan", "widget"},
     EDITS: {
+        FEATURE,
         *("channels", "graph", "inputs", "load", "lowering", "plan", "python_fallback"),
         *("transforms", "widget"),
     },
     "features.sources": {
+        FEATURE,
         *("classes", EDITS, "features.latent", "graph", "inputs", "plan", "widget"),
     },
     "features.latent": {
+        FEATURE,
         *(EDITS, "features.sources", "graph", "inputs", "lowering", "plan", "runtime", "widget"),
     },
     "features.training": {
+        FEATURE,
         *(EDITS, "gradients", "graph", "inputs", "load", "losses", "lowering", "ops", "plan"),
         *("runtime", "widget"),
     },
-    "features.mirror": {"features.training", "graph", "load", "lowering", "plan", "widget"},
+    "features.mirror": {
+        FEATURE,
+        "features.training",
+        "graph",
+        "load",
+        "lowering",
+        "plan",
+        "widget",
+    },
     "features.teaching": {
+        FEATURE,
         *(EDITS, "features.sources", "features.training", "graph", "lowering", "plan", "widget"),
     },
     "features.compare": {
         *(EDITS, "graph", "inputs", "load", "plan", "python_fallback", "report", "widget"),
     },
     "features.export": {
+        FEATURE,
         *(EDITS, "features.sources", "features.teaching", "features.training", "graph", "load"),
         *("plan", "report", "widget"),
     },
     "widget": {
+        FEATURE,
+        "transforms",
         *("classes", "disagreements", EDITS, "features.export", "features.latent"),
         *("features.mirror", "features.sources", "features.teaching", "features.training"),
         *("graph", "inputs", "load", "lowering", "pictures", "plan", "python_fallback"),
@@ -331,6 +348,8 @@ PAGE_MAY_IMPORT: dict[str, set[str]] = {
     },
     "webgl": {"messages", "plan"},
     "widget": {
+        FEATURE,
+        "transforms",
         "comm",
         "describe_unknown",
         "features.edits",

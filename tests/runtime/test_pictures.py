@@ -337,7 +337,7 @@ def test_maps_are_drawn_in_the_range_of_their_example(color_range: Any) -> None:
         for example in (0, 1):
             maps = values["0"][example]
             for channel in (0, 3):
-                low, high = pictures.min(), pictures.max()
+                low, high = maps.min(), maps.max()
                 if color_range == "channel":
                     low, high = maps[channel].min(), maps[channel].max()
                 elif color_range != "layer":

@@ -48,7 +48,7 @@ def begin(notebook: Notebook, options: str = "") -> None:
         f"                        shuffle=False, held_out=0.2{options})\n"
         "training.pause()"
     )
-    notebook.run(WAIT.format("not viewer._told_training.owner"))
+    notebook.run(WAIT.format("not viewer._training['training']['owner']"))
     steps(notebook, "4 - training.step_count", 4)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from nbglcnn.errors import InputError, unknown
-from nbglcnn.gradients.autodiff import differentiate, writer, written
+from nbglcnn.gradients.seeded import with_gradient
 from nbglcnn.gradients.weight_recomputation import unfolded
 from nbglcnn.graph import Array, Graph, Key
 from nbglcnn.load import check_gradients, load, prepared
@@ -66,7 +66,6 @@ def gradient(
         if value.dtype.kind != "f":
             raise InputError(f"{name} is of {value.dtype.name}; only real numbers have gradients")
     check_gradients(model, x, graph, set(values.values()))
-    rules = writer(graph)
     chosen = np.zeros(graph.shape(target), np.float32)
     try:
         places: Any = ... if index is None else index
@@ -74,12 +73,12 @@ def gradient(
     except (IndexError, TypeError, ValueError) as error:
         shape = graph.shape(target)
         raise InputError(f"index={index!r} does not fit {of}, of shape {shape}: {error}") from error
-    found = differentiate(rules, graph, {target: rules.array(chosen)}, set(values.values()))
+    whole, found = with_gradient(graph, target, set(values.values()), chosen)
     if found:
-        keys = [key for key in graph.keys if key.kind == "input"]
+        keys = [key for key in whole.keys if key.kind in ("input", "training")]
         keys += [Key(f"gradient {v}", one, "output") for v, one in found.items()]
         whole = replace(
-            written(graph, rules), keys=tuple(keys), outputs=tuple(found.values()), parameters={},
+            whole, keys=tuple(keys), outputs=tuple(found.values()), parameters={},
             carries=(), classes=(), calls={}, preprocess=(),
         )  # fmt: skip
         with Session(lower(whole, observe="outputs")) as session:

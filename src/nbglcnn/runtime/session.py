@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nbglcnn.errors import DeviceError, InputError, ModelError, SessionClosed, unknown
-from nbglcnn.features.edits.editable import Editable
+from nbglcnn.features.edits.bends import Bend, Bends
+from nbglcnn.features.edits.editor import Editor
 from nbglcnn.features.edits.records import Edit
 from nbglcnn.features.edits.skipped_passes import not_run, skipped
 from nbglcnn.features.edits.stacks import stacks_of
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     from nbglcnn.pictures.colors import Colormap, Theme
     from nbglcnn.pictures.maps import ColorRange
+    from nbglcnn.transforms import Transform
 
 Array = npt.NDArray[Any]
 Result = TypeVar("Result")
@@ -45,7 +47,7 @@ Result = TypeVar("Result")
 STORED = {"rgba32f": "f4", "rgba16f": "f2"}
 
 
-class Session(Editable):
+class Session:
     """Runs a Plan on local OpenGL.
 
     `device` is the number of one of the devices that EGL has, where there are several; by default
@@ -76,7 +78,9 @@ class Session(Editable):
         self._ran: set[int] = set()  # sections, since the last commit
         self._patched: set[int] = set()  # weight textures that hold more than the Plan says
         self._new_edits: tuple[tuple[Edit, ...], Mapping[str, Array]] | None = None
-        self._begin_edits(lambda: self.plan, self._take_edits, partial(self.read, unbent=True))
+        self._editor = Editor(
+            lambda: self.plan, self._take_edits, partial(self.read, unbent=True), self.check_open
+        )
         self._device.call(self._create)
 
     @property
@@ -495,11 +499,71 @@ class Session(Editable):
 
     # Edits
 
-    def _check_open(self) -> None:
-        self.check_open()
+    @property
+    def bends(self) -> Bends:
+        """All bends, in the order in which they act."""
+        return self._editor.bends
+
+    @property
+    def edits(self) -> tuple[Edit, ...]:
+        """All that is edited now, as data: bends and what is injected, in order."""
+        return self._editor.store.edits
+
+    def bend(
+        self,
+        layer: str,
+        transform: Transform,
+        *,
+        channels: Any = None,
+        mix: float = 1.0,
+        name: str | None = None,
+        enabled: bool = True,
+    ) -> Bend:
+        """Bend a layer's value, or an input, from the next run on; the live Bend.
+
+        Args:
+            layer: the key of a value, which bends act on where a forward hook of that module would;
+                behind the bends that it has.
+            transform: one of `nbglcnn.transforms`.
+            channels: numbers, a slice, or what `nbglcnn.channels` gives; None for all.
+            mix: from 0 (unbent) to 1.
+            name: of the Bend, as `bends` has it; by default one of its transform.
+            enabled: whether it acts.
+
+        Raises:
+            KeyError: there is no such value, or the Plan doesn't keep it.
+            InputError: it cannot be edited (integers, constants), a channel isn't there, or a
+                number isn't finite; nothing is changed then.
+        """
+        return self._editor.bend(
+            layer, transform, channels=channels, mix=mix, name=name, enabled=enabled
+        )
+
+    def inject(self, layer: str, array: Any, *, channels: Any = None) -> None:
+        """Put an array in the place of a layer's value, or of some channels', before its bends.
+
+        `array` has the value's shape, or that of one example; with `channels` (n, channels, h, w).
+        """
+        self._editor.inject(layer, array, channels=channels)
+
+    def freeze(self, layer: str) -> None:
+        """Keep a layer's value, before its bends, as the last run computed it."""
+        self._editor.freeze(layer)
+
+    def release(self, layer: str) -> None:
+        """End what was injected into a layer, or frozen."""
+        self._editor.release(layer)
+
+    def undo(self) -> bool:
+        """Undo the last change of the edits; False where there is none."""
+        return self._editor.undo()
+
+    def redo(self) -> bool:
+        """Redo the change that was undone last; False where there is none."""
+        return self._editor.redo()
 
     def _take_edits(self, state: EditState) -> None:
-        self.set_edits(state.edits, self._store.arrays)
+        self.set_edits(state.edits, self._editor.store.arrays)
 
     def set_edits(self, edits: Sequence[Edit], arrays: Mapping[str, Array]) -> None:
         """Make these the edits of the next run; InputError for a text that doesn't compile."""

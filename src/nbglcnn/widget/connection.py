@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 
 from nbglcnn.errors import ContextLost, DeviceError, NbglcnnError, PageError, PageTimeout
+from nbglcnn.features.feature import CLOSED
 from nbglcnn.plan.schema import Float32, Patch, Precision, Target
 from nbglcnn.widget import protocol
 from nbglcnn.widget.asset_manifest import Offer
@@ -40,19 +41,14 @@ from nbglcnn.widget.protocol import (
     Read,
     Refuse,
     Reply,
-    Saved,
     SetPrecision,
-    SetWeight,
     Spot,
     State,
-    Stepped,
-    Taught,
 )
 
 QUIET_S = 2.0  # without a message before missing parts are asked for again, once
 LATELY_S = 0.5  # a page asks again while Python is busy: what was just sent is not sent twice
 LOADING_S = 10.0  # in which a page that loads the front-end's code asks again, or says hello
-CLOSED = "this Viewer was closed; make another one"
 FAILURES: dict[str, type[PageError]] = {"lost": ContextLost, "device": DeviceError}
 
 Send = Callable[[Any, list[memoryview]], None]
@@ -147,12 +143,9 @@ class Connection(Inbox):
         self.last_error = ""
         self.pointed: Spot | None = None  # in the page whose pointer moved last
         self.owner = ""  # the page whose source feeds the network: it alone knows the values
-        # What pages say of a training, and its numbers; the same.
-        self.trained: list[tuple[Stepped | Saved, bytes]] = []
-        self.taught: list[tuple[Taught, bytes]] = []  # and of a teaching
-        # What pages ask of the weights; whoever follows takes it.
-        self.weighed: list[SetWeight] = []
-        self.precision: Precision | None = None  # and of the precision
+        # Messages for the Viewer's features, with their buffers; whoever follows takes them.
+        self.inbox: list[tuple[FromPage, tuple[bytes, ...]]] = []
+        self.precision: Precision | None = None  # that a page has asked for
         self.closed = False  # nothing comes any more
         self.loading_until = 0.0  # when a page that has no code yet is given up
         self._loaded = -LATELY_S  # when a loader was sent its code
@@ -412,21 +405,14 @@ class Connection(Inbox):
                 page.fed, page.fed_at = message, now
             case Pointed():
                 self.pointed = message.at
-            case Probed() if len(buffers) == 1 and message.bytes % 4 == 0:
-                return _take_samples(page, message, buffers[0])
+            case Probed():
+                if len(buffers) == 1 and message.bytes % 4 == 0:
+                    return _take_samples(page, message, buffers[0])
             case Failed(id="", kind="edit"):
                 protocol.warn_once(f"the page could not take an edit: {message.text}")
                 self.last_error = message.text
-            case SetWeight():
-                self.weighed.append(message)
             case SetPrecision():
                 self.precision = message.precision
-            case Stepped() if len(buffers) == 1 and buffers[0].nbytes % 8 == 0:
-                self.trained.append((message, bytes(buffers[0])))
-            case Saved() if len(buffers) == 1:
-                self.trained.append((message, bytes(buffers[0])))
-            case Taught() if len(buffers) == 1:
-                self.taught.append((message, bytes(buffers[0])))
             case Failed(id=""):
                 page.error = self.last_error = message.text
             case Failed():
@@ -436,6 +422,8 @@ class Connection(Inbox):
                     request.failures[page.id] = message
             case Reply():
                 return self._take_reply(message, page, buffers, now)
+            case _:
+                self.inbox.append((message, tuple(map(bytes, buffers))))
         return True
 
     def _take_of_loader(self, message: FromPage) -> None:

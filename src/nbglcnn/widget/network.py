@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import MappingProxyType
+from typing import Any, Protocol
 
 import msgspec
 import numpy as np
@@ -14,9 +17,7 @@ from nbglcnn import classes as class_names
 from nbglcnn import load
 from nbglcnn.errors import DeviceError, InputError, NbglcnnError, unknown
 from nbglcnn.features.edits.records import Edit, active
-from nbglcnn.features.latent.injection import Cut
-from nbglcnn.features.mirror.following import Following
-from nbglcnn.features.training.training_plan import Training
+from nbglcnn.features.edits.skipped_passes import not_run, skipped
 from nbglcnn.graph import Array, Graph
 from nbglcnn.inputs.arguments import with_elements
 from nbglcnn.load.steps import begin
@@ -33,7 +34,45 @@ from nbglcnn.widget.local import Local
 PATCH_BYTES = 2**22  # of all patches since the weights were hashed; then they are hashed again
 
 
-class Network(Cut, Training, Following):
+class Contribution(Protocol):
+    """What a feature adds to a network's Plan: pages run `plan` in the place of the network's own.
+
+    `busy` says what goes on then and `how_to_end` what ends it, for the errors of what has to wait.
+    """
+
+    plan: Plan
+    file: memoryview
+    busy: str
+    how_to_end: str
+
+    def parameter_set(self, name: str, index: Any, numbers: Any) -> None:
+        """Numbers at an index of a parameter were set by hand."""
+
+    def weights_set(self) -> None:
+        """Bring pages up to date with what was set."""
+
+
+Extension = Callable[[Graph], Graph]  # adds nodes, inputs and keys of kind "training" to a Graph
+
+
+class WeightSource(Protocol):
+    """Where weights come from that change by themselves, as those of a loop in Python."""
+
+    why: str  # no others can be loaded or set meanwhile
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether it has newer weights than the network; asked without a lock."""
+
+    def take(self) -> Mapping[str, Array]:
+        """The newest weights and buffers, by name."""
+
+
+def _nothing() -> None:
+    return None
+
+
+class Network:
     """The Graph, the Plan and the input of a Viewer. Whoever changes one shows the `offer` again.
 
     `model` and `x` are what the Viewer takes; `graph` holds the weights of now. `plan` is packed
@@ -42,8 +81,13 @@ class Network(Cut, Training, Following):
     no page does. `classes` are the names of the output's classes, () where there are none. Unless
     `strict`, the model's framework computes the layers that cannot run: `sent` are their values for
     the input of now, in the order of the Plan's. `edits` are those of now, `injected` the arrays
-    that they, or steps that can be undone, put in the place of values. `latent` is the edit that
-    puts a code in its layer's place, where a latent is the source.
+    that they, or steps that can be undone, put in the place of values. `latent` is an edit in front
+    of these, which puts an array in the place of a value and skips the layers that only lead there.
+    `batch_counts` are the batches that BatchNorms have seen, by the names of their buffers.
+
+    `lock` is held while weights change and pages are told of them. While `weight_source` has newer
+    weights, whoever looks at `graph` has them in it; of one moment is only what is read within
+    `still`.
     """
 
     plan: Plan
@@ -61,7 +105,14 @@ class Network(Cut, Training, Following):
         if classes is not None:
             class_names.listed(classes)  # an error before minutes of work
         known: dict[str, Array] = {}
-        self._begin_following()
+        self.lock = threading.RLock()
+        self.weight_source: WeightSource | None = None
+        # Have pages told of the newest weights at once, and as soon as they can take them.
+        self.tell_now: Callable[[], None] = _nothing
+        self.tell_soon: Callable[[], None] = _nothing
+        self._kept_still = 0
+        # The Graph that pages were offered last, and the hash of its Plan.
+        self.offered: tuple[Graph, str] | None = None
         self.graph, arrays = (load.load if strict else load_mixed)(model, x, known)
         begin("compiling it")
         self.observe = observe
@@ -69,8 +120,13 @@ class Network(Cut, Training, Following):
         self._strict = strict
         self.edits: tuple[Edit, ...] = ()
         self.injected: Mapping[str, Array] = {}
-        self._begin_cut()
-        self._begin_training()
+        self.latent: Edit | None = None
+        self._latent_arrays: Mapping[str, Array] = {}
+        self._skipped: tuple[tuple[str, str], frozenset[str]] = ("", ""), frozenset()
+        self.contribution: Contribution | None = None
+        self._extensions: dict[str, Extension] = {}
+        self._extended: tuple[Graph, Graph] | None = None  # of which Graph, and what it is then
+        self.batch_counts: dict[str, int] = {}
         self.patches: list[Patch] = []
         self._patch_bytes = 0
         self._unhashed: set[str] = set()
@@ -93,7 +149,158 @@ class Network(Cut, Training, Following):
         """What it was loaded from, with its preprocess if it has one."""
         return self.local.model
 
+    # Weights that change by themselves
+
+    @property
+    def graph(self) -> Graph:
+        """The network with its weights of now."""
+        if self.weight_source is not None and self.weight_source.is_ahead:
+            self.catch_up()
+        return self._graph
+
+    @graph.setter
+    def graph(self, graph: Graph) -> None:
+        self._graph = graph
+
+    @property
+    def newest(self) -> Graph:
+        """The Graph as it was taken last; asked without a lock."""
+        return self._graph
+
+    def catch_up(self) -> None:
+        """Take the newest weights, unless they are kept still."""
+        with self.lock:
+            source = self.weight_source
+            if source is None or not source.is_ahead or self._kept_still:
+                return
+            old = self._graph
+            self._graph = load.with_parameters(old, source.take())
+            changed = changed_values(old, self._graph)
+            if not changed:
+                return
+            self.revision += 1
+            if lower.fits(self.plan, self._whole(self._graph), changed):
+                self._unhashed |= changed
+            else:
+                self._compile(self.plan.header.target)
+
+    @contextmanager
+    def still(self) -> Iterator[None]:
+        """The newest weights of now, here and in pages, until it ends."""
+        with self.lock:
+            self.catch_up()
+            self._kept_still += 1
+        try:
+            self.tell_now()
+            yield
+        finally:
+            with self.lock:
+                self._kept_still -= 1
+            if not self._kept_still:
+                self.tell_soon()
+
+    @property
+    def is_kept_still(self) -> bool:
+        """Whether the weights are being read."""
+        return self._kept_still > 0
+
+    @property
+    def is_another_each_time(self) -> bool:
+        """Whether its weights, or what is skipped, change all the time."""
+        return (
+            self.latent is not None
+            or self.contribution is not None
+            or self.weight_source is not None
+        )
+
+    # An array in the place of a value
+
+    def cut(self, edit: Edit | None, arrays: Mapping[str, Array] = MappingProxyType({})) -> None:
+        """Put an edit in front of the reader's, with its arrays; None ends that."""
+        self.latent, self._latent_arrays = edit, arrays
+        self.revision += 1
+
+    @property
+    def acting(self) -> tuple[Edit, ...]:
+        """All edits that act: the array in a value's place, and what is edited behind it."""
+        return self.edits if self.latent is None else (self.latent, *self.edits)
+
+    @property
+    def arrays_given(self) -> Mapping[str, Array]:
+        """The arrays that these put in the place of values."""
+        return {**self.injected, **self._latent_arrays}
+
+    @property
+    def skipped(self) -> frozenset[str]:
+        """The keys that have no value now: their layers are skipped."""
+        if self.latent is None:
+            return frozenset()
+        now = self.plan.hash, self.latent.layer
+        if self._skipped[0] != now:
+            values = skipped(self.plan.header, [self.latent]).values
+            self._skipped = now, frozenset(self.plan.values[one].key for one in values)
+        return self._skipped[1]
+
+    def check_computed(self, keys: Iterable[str]) -> None:
+        """KeyError for one that has no value now."""
+        for key in keys:
+            if key in self.skipped:
+                raise KeyError(not_run(key))
+
     # What changes
+
+    def contribute(self, contribution: Contribution | None) -> None:
+        """Offer pages a feature's Plan from now on; None: the network's own again."""
+        self.contribution = contribution
+        self.revision += 1
+
+    def extend(self, name: str, extension: Extension | None) -> None:
+        """Compile the network with what an extension adds to its Graph; None takes it away.
+
+        Several extensions act in the order in which they came. What they add is a part of the Plan
+        here and in pages; the network's own inputs, outputs and layers stay as they are.
+
+        Raises:
+            NbglcnnError: the extended network cannot be compiled; nothing is changed then.
+            InputError: the network trains in a page.
+        """
+        if self.contribution is not None:
+            raise InputError(f"{self.contribution.busy}; {self.contribution.how_to_end}")
+        before = self._extensions
+        others = {key: one for key, one in before.items() if key != name}
+        self._extensions = others if extension is None else {**others, name: extension}
+        self._extended = None
+        try:
+            self._compile(self.plan.header.target)
+        except NbglcnnError:
+            self._extensions, self._extended = before, None
+            raise
+        self.revision += 1
+
+    def _whole(self, graph: Graph) -> Graph:
+        """A Graph of the network with what extensions add to it."""
+        if not self._extensions:
+            return graph
+        if self._extended is None or self._extended[0] is not graph:
+            found = graph
+            for extension in self._extensions.values():
+                found = extension(found)
+            self._extended = graph, found
+        return self._extended[1]
+
+    def take_graph(self, graph: Graph) -> None:
+        """Take the same network with other weights, without patches for pages."""
+        self.graph = graph
+        if lower.fits(self.plan, self._whole(graph)):
+            self.plan = lower.repack(self.plan, self._whole(graph))
+            self._forget_patches()
+        else:
+            self._compile(self.plan.header.target)
+        self.revision += 1
+
+    def weights(self) -> dict[str, Array]:
+        """All parameters and buffers of now, by name."""
+        return load.parameters_of(self.graph)
 
     def set_input(self, x: Any) -> None:
         """Make `x` the input; InputError where it doesn't fit, and the old one stays."""
@@ -151,8 +358,10 @@ class Network(Cut, Training, Following):
         """Another one that is the same but for these weights, of which no page is told."""
         self.hash_weights()
         other = copy.copy(self)
-        other._begin_following()
-        other.trained = None
+        other.lock = threading.RLock()
+        other.weight_source, other.contribution, other.offered = None, None, None
+        other.tell_now = other.tell_soon = _nothing
+        other._kept_still = 0
         other.local = Local(self.model)
         other._snapshot = None
         other._unhashed = set()
@@ -165,16 +374,18 @@ class Network(Cut, Training, Following):
         state_dict = load.unwrapped_names(state_dict, self.graph.parameters)
         state_dict = load.as_loaded(self.model, state_dict)
         graph = load.with_parameters(self.graph, state_dict)
-        if self.trained is not None:
+        if self.contribution is not None:
             own = load.parameters_of(graph)
-            self.trained.edits += [(name, ..., own[name]) for name in state_dict if name in own]
+            for name in state_dict:
+                if name in own:
+                    self.contribution.parameter_set(name, ..., own[name])
         return self._take(graph)
 
     def patch(self, name: str, index: Any, numbers: Any) -> list[Patch]:
         """Take other numbers at `index` of one parameter; the same."""
         graph = load.with_numbers(self.graph, name, index, numbers)
-        if self.trained is not None:
-            self.trained.edits.append((name, index, numbers))
+        if self.contribution is not None:
+            self.contribution.parameter_set(name, index, numbers)
         return self._take(graph)
 
     def edit(self, edits: Sequence[Edit], arrays: Mapping[str, Array]) -> None:
@@ -199,17 +410,19 @@ class Network(Cut, Training, Following):
         return bool(active(self.acting))
 
     def _take(self, graph: Graph) -> list[Patch]:
-        self.check_free()
+        if self.weight_source is not None:
+            raise InputError(self.weight_source.why)
         sent = self._from_framework(graph, self.arrays)
-        old, self.graph = self.graph, graph
-        changed = changed_numbers(old, graph)
+        before = self._whole(self.graph)
+        self.graph, after = graph, self._whole(graph)
+        changed = changed_numbers(before, after)
         moved = [one.tobytes() for one in sent] != [one.tobytes() for one in self.sent]
         self.sent = sent
         self.revision += 1
-        if not lower.fits(self.plan, graph, changed.keys()):
+        if not lower.fits(self.plan, after, changed.keys()):
             self._compile(self.plan.header.target)
             return []
-        found = patches(self.plan, old, graph, changed)
+        found = patches(self.plan, before, after, changed)
         self._unhashed.update(changed)
         self._patch_bytes += sum(patch.data.nbytes for patch in found or ())
         if moved or found is None or self._patch_bytes > PATCH_BYTES:
@@ -227,9 +440,14 @@ class Network(Cut, Training, Following):
             graph = self.graph
             if not self._unhashed:
                 return False
-            self.plan = lower.repack(self.plan, graph, self._unhashed)
+            self.plan = lower.repack(self.plan, self._whole(graph), self._unhashed)
             self._forget_patches()
             return True
+
+    def _hash_newest(self) -> None:
+        """Where others than the patches have changed, the Plan's weights are made of them."""
+        if self.weight_source is not None:
+            self.hash_weights()
 
     def _forget_patches(self) -> None:
         self._unhashed.clear()
@@ -242,12 +460,12 @@ class Network(Cut, Training, Following):
         One that draws no float32 makes the Plan's precision float16, here and in all pages.
         """
         old = self.plan.header.target
-        if self.trained is not None:
+        if self.contribution is not None:
             least = msgspec.structs.asdict(old)
             if any(getattr(target, name) < number for name, number in least.items()):
                 raise DeviceError(
-                    "the network trains in a page whose device can do more than this page's; stop "
-                    "the training to see it here (viewer.training.stop())"
+                    f"{self.contribution.busy} whose device can do more than this page's; to see "
+                    f"it here {self.contribution.how_to_end}"
                 )
             return False
         least = {
@@ -265,14 +483,14 @@ class Network(Cut, Training, Following):
         self._compile(msgspec.structs.replace(target, fast_kernels=not target.fast_kernels))
 
     def use_precision(self, precision: Precision) -> None:
-        """Compile again with it; DeviceError while the network trains, InputError for an input.
+        """Compile again with it; a device that draws no float32 keeps float16.
 
-        A device that draws no float32 keeps float16.
+        Raises:
+            DeviceError: pages are shown a feature's Plan.
+            InputError: the input doesn't fit into it.
         """
-        if self.trained is not None:
-            raise DeviceError(
-                "the network trains in a page; stop the training first (viewer.training.stop())"
-            )
+        if self.contribution is not None:
+            raise DeviceError(f"{self.contribution.busy}; {self.contribution.how_to_end}")
         before, self._precision = self._precision, precision
         try:
             self._compile(self.plan.header.target)
@@ -285,7 +503,7 @@ class Network(Cut, Training, Following):
 
     def _compile(self, target: Target | None) -> None:
         self.plan = lower.lower(
-            self.graph, observe=self.observe, target=target, precision=self._precision
+            self._whole(self.graph), observe=self.observe, target=target, precision=self._precision
         )
         self._forget_patches()
         self._file = memoryview(pack_file(self.plan, {}))
@@ -312,9 +530,9 @@ class Network(Cut, Training, Following):
     def offer(self, picture: bytes = b"") -> Offer:
         """What pages shall show; `picture` is a PNG for those that cannot draw."""
         self.hash_weights()
-        self.offers()
-        plan = self.plan if self.trained is None else self.trained.plan
-        file = self._file if self.trained is None else self.trained.file
+        self.offered = self.graph, self.plan.hash
+        own = self.contribution
+        plan, file = (self.plan, self._file) if own is None else (own.plan, own.file)
         blobs: dict[str, memoryview] = {plan.hash: file}
         inputs = []
         for array in self.uploads():
@@ -346,7 +564,7 @@ class Network(Cut, Training, Following):
         asked = precision or self._precision
         if self.plan.header.target == Target() and self.plan.precision == asked:
             return self.plan
-        return lower.lower(self.graph, observe=self.observe, precision=asked)
+        return lower.lower(self._whole(self.graph), observe=self.observe, precision=asked)
 
     @property
     def inputs(self) -> dict[str, Array]:
@@ -356,7 +574,8 @@ class Network(Cut, Training, Following):
 
     def uploads(self) -> list[Array]:
         """What a Plan's inputs hold, as float32: the network's own, and what Python computes."""
-        pairs = zip(self.plan.header.inputs, (*self.arrays, *self.sent), strict=True)
+        records = (*self.plan.inputs, *self.plan.in_python)
+        pairs = zip(records, (*self.arrays, *self.sent), strict=True)
         return [stored(record.key, array) for record, array in pairs]
 
     def values(self, keys: Iterable[str]) -> list[Value]:
@@ -377,7 +596,7 @@ class Network(Cut, Training, Following):
         return [found[key].copy() for key in keys]
 
     def _local_values(self) -> Mapping[str, Array]:
-        self._pack()
+        self._hash_newest()
         return self.local.values(
             self.plan,
             self.graph,
@@ -396,7 +615,7 @@ class Network(Cut, Training, Following):
 
     def snapshot(self, example: int, most: int = pictures.MAX_BYTES) -> bytes:
         """A PNG of the network's values for one example of the input, of `most` bytes."""
-        self._pack()
+        self._hash_newest()
         now = self.revision, example, most
         if self._snapshot is None or self._snapshot[0] != now:
             names = {value.key for value in pictures.chosen(self.plan)}
@@ -414,6 +633,12 @@ class Network(Cut, Training, Following):
                 )
             self._snapshot = now, pictures.draw(self.plan, values, example, source, most)
         return self._snapshot[1]
+
+
+def changed_values(old: Graph, new: Graph) -> set[str]:
+    """The names of values with other numbers: see `with_parameters`."""
+    before = old.values
+    return {name for name, value in new.values.items() if before.get(name) is not value}
 
 
 def raw(array: Array) -> memoryview:

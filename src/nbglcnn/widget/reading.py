@@ -13,9 +13,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nbglcnn.errors import InputError, PageError, PageNotConnected, users_line
+from nbglcnn.features.feature import CLOSED
 from nbglcnn.graph import Array
 from nbglcnn.plan.schema import Value
-from nbglcnn.widget.connection import CLOSED, Connection
+from nbglcnn.widget.connection import Connection
 from nbglcnn.widget.hosts import blocking
 from nbglcnn.widget.local import on
 from nbglcnn.widget.network import Network

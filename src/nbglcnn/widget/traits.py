@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from traitlets import TraitError
@@ -82,24 +83,19 @@ def checked_image_ranges(ranges: Mapping[str, Any], values: Sequence[Value]) -> 
 
 
 def checked_view(
-    view: dict[str, Any], plan: Plan, *, trains: bool = False, teaches: bool = False
+    view: dict[str, Any], plan: Plan, of_features: Mapping[str, str] = MappingProxyType({})
 ) -> dict[str, Any]:
     """What `Viewer.view` may hold, with all of its keys; of a channel or pixel, one there is.
 
-    `trains`: the network was trained; pages that did so have a view of that; `teaches`: a head is
-    taught behind it.
+    `of_features` are the views of features, each with why it isn't there yet, "" where it is.
     """
     name, layer = view.get("name"), view.get("layer")
     channels, pixel = view.get("channels") or (), view.get("pixel")
-    there = {"compare": bool(plan.header.comparison.pairs), "train": trains, "teach": teaches}
+    if why := of_features.get(str(name)):
+        raise TraitError(why)
+    there = {"compare": bool(plan.header.comparison.pairs), "train": False, "teach": False}
+    there |= {one: why == "" for one, why in of_features.items()}
     known = [one for one in VIEWS if there.get(one, True)]
-    if name == "train" and not trains:
-        raise TraitError(
-            "there is no view 'train' before viewer.train(…) has begun a training, or "
-            "nbglcnn.mirror(viewer, model) follows one"
-        )
-    if name == "teach" and not teaches:
-        raise TraitError("there is no view 'teach' before viewer.teach(…) has begun a teaching")
     if name not in known:
         raise TraitError(f"there is no view {name!r}; there are {', '.join(known)}")
     whole = {"name": name, "layer": layer, "channels": list(channels), "pixel": pixel}

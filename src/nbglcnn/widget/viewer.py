@@ -3,32 +3,49 @@
 from __future__ import annotations
 
 import base64
+import difflib
+import io
 import json
 import os
+import warnings
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
 from weakref import WeakSet
 
+import anywidget
 import traitlets
 from comm import DummyComm
+from PIL import Image
 
 from nbglcnn import __version__
-from nbglcnn.errors import NbglcnnError, PageError
-from nbglcnn.features.edits.host import TOLD
-from nbglcnn.features.edits.records import active, to_dict
-from nbglcnn.features.mirror.host import Mirrors, kept_still
-from nbglcnn.features.sources.host import SOURCE
-from nbglcnn.features.teaching.host import Teaches
-from nbglcnn.features.training.host import TRAINING
+from nbglcnn.errors import InputError, NbglcnnError, PageError
+from nbglcnn.features.edits import weights
+from nbglcnn.features.edits.bends import Bend, Bends
+from nbglcnn.features.edits.host import EditsHost
+from nbglcnn.features.edits.records import Edit, active, to_dict
+from nbglcnn.features.edits.store import EditState
+from nbglcnn.features.feature import CLOSED, Host
+from nbglcnn.features.mirror.host import MirrorHost
+from nbglcnn.features.sources.host import SourcesHost
+from nbglcnn.features.sources.input_source import InputSource
+from nbglcnn.features.teaching.host import TeachingHost
+from nbglcnn.features.teaching.teaching import Teaching
+from nbglcnn.features.training.host import TrainingHost
+from nbglcnn.features.training.live_training import LiveTraining
+from nbglcnn.features.training.optimizers import Adam, Optimizer
+from nbglcnn.graph import Array
 from nbglcnn.load import prepared
-from nbglcnn.plan.schema import Patch, Precision, Target
+from nbglcnn.pictures import maps
+from nbglcnn.plan.schema import Layers, Patch, Precision, Target
 from nbglcnn.report import Match, Report
+from nbglcnn.transforms import Transform
 from nbglcnn.widget import code, protocol
 from nbglcnn.widget.activations import Activations, as_asked, names_of
 from nbglcnn.widget.asset_manifest import Offer
-from nbglcnn.widget.connection import CLOSED, Connection
+from nbglcnn.widget.connection import Connection
 from nbglcnn.widget.diagnosis import diagnosis
 from nbglcnn.widget.hosts import blocking, lifetime, marimo
 from nbglcnn.widget.hosts.comm_hooks import handle_without_hooks
@@ -36,11 +53,34 @@ from nbglcnn.widget.hosts.inbox import inboxes
 from nbglcnn.widget.load_progress import steps_shown
 from nbglcnn.widget.network import Network
 from nbglcnn.widget.parity import ParityCheck, verified, verify
+from nbglcnn.widget.protocol import COLOR_RANGES, COLORMAPS
 from nbglcnn.widget.reading import Reader, seconds, shaped
-from nbglcnn.widget.traits import OF_THE_PAGE, as_json, hovered, status_of
+from nbglcnn.widget.traits import (
+    FIRST_VIEW,
+    OF_THE_PAGE,
+    as_json,
+    checked_image_ranges,
+    checked_index,
+    checked_selection,
+    checked_view,
+    hovered,
+    name_of_view,
+    status_of,
+)
+
+F = TypeVar("F")
+
+# Each is made with a Host, in this order; what one uses of another comes before it.
+FEATURES: tuple[Callable[[Host], Any], ...] = (
+    EditsHost,
+    SourcesHost,
+    TrainingHost,
+    MirrorHost,
+    TeachingHost,
+)
 
 
-class Viewer(Teaches, Mirrors):
+class Viewer(anywidget.AnyWidget):
     """Shows a network's layers while it runs on the page's GPU.
 
     `model` is a torch.nn.Module (not changed), an onnx.ModelProto or a path to an .onnx; `x` is an
@@ -76,10 +116,24 @@ class Viewer(Teaches, Mirrors):
     )
     status = traitlets.Dict(read_only=True).tag(sync=True)
 
+    # Not synced: names are as many as they like, and pages get them as they get weights.
+    # Any would let None pass unasked.
+    classes: traitlets.TraitType[Any, Any] = traitlets.TraitType(())
+    height = traitlets.Int(None, allow_none=True, min=100).tag(sync=True)
+    example = traitlets.Int(0, min=0).tag(sync=True)
+    selected = traitlets.Dict(default_value=None, allow_none=True).tag(sync=True)
+    colormap = traitlets.Enum(COLORMAPS, "signed").tag(sync=True)
+    color_range = traitlets.Enum(COLOR_RANGES, "layer").tag(sync=True)
+    image_ranges: traitlets.Dict[str, Any] = traitlets.Dict().tag(sync=True)
+    symmetric = traitlets.Bool(False).tag(sync=True)
+    presenting = traitlets.Bool(False).tag(sync=True)
+    view: traitlets.Dict[str, Any] = traitlets.Dict(default_value=FIRST_VIEW).tag(sync=True)
+
     @traitlets.default("_code")
     def _default_code(self) -> dict[str, str]:
         return code.names()
 
+    _features: ClassVar[tuple[Callable[[Host], Any], ...]] = FEATURES
     _cells: ClassVar[dict[str, tuple[str, WeakSet[Viewer]]]] = {}
 
     def __init__(
@@ -111,7 +165,7 @@ class Viewer(Teaches, Mirrors):
             fit=lambda target: lifetime.call(this, "_fit", target),
             changed=lambda: lifetime.call(this, "_follow"),
             code=code.pieces(),
-            blocks=lambda name: lifetime.call(this, "_given_blob", name),
+            blocks=lambda name: lifetime.call(this, "_blob", name),
             showing=self.network.lock,
         )
         self._parity = ParityCheck(
@@ -120,12 +174,17 @@ class Viewer(Teaches, Mirrors):
             exact=self.network.local.exact,
             changed=lambda: lifetime.call(this, "_follow"),
         )
-        self._begin()
-        self._begin_sources()
-        self._begin_training()
-        self._show()
+        self._host = Host(self, self.network, self._connection)
+        for make in self._features:
+            self._host.add(make(self._host))
+        offers = list(self._host.offers())
+        self.add_traits(**{name: one for offered in offers for name, one in offered.traits.items()})
+        for offered in offers:
+            if offered.shared:
+                self.observe(partial(_take, self._host, offered.take), offered.shared)
+        self._offer_again()
         super().__init__(height=height, classes=self.network.classes)
-        self._reader = Reader(
+        self._host.reader = self._reader = Reader(
             self.network,
             self._connection,
             reachable=self.comm is not None and not isinstance(self.comm, DummyComm),
@@ -141,7 +200,53 @@ class Viewer(Teaches, Mirrors):
         self._take_place()
         self._follow()
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        # Python keeps whatever is set: a misspelt trait would change nothing and say nothing.
+        if not (name.startswith("_") or hasattr(type(self), name) or name in vars(self)):
+            names = [*(n for n in self.traits(sync=True) if n[0] != "_"), "classes", "input"]
+            for near in difflib.get_close_matches(name, names, 1, 0.75):
+                warnings.warn(
+                    f"a {type(self).__name__} has no {name!r}: setting it changes nothing; did you "
+                    f"mean {near!r}?",
+                    stacklevel=2,
+                )
+        super().__setattr__(name, value)
+
     # What the network is and gives
+
+    @property
+    def input(self) -> Any:
+        """The current input: an array, or a tuple of them; set it to another of the same shape.
+
+        Behind the model's own stands the noise in the place of what forward draws; set without it,
+        that stays as it is.
+
+        While a source is on it is exactly what went into the network last, read from the page that
+        has it: a copy, float32, before edits of the input. Set it to a source, as to
+        `nbglcnn.Webcam()`, and that is on; to an array, and the source is off.
+
+        Raises:
+            InputError: it doesn't fit; the old one stays.
+        """
+        arrays = self.inputs_of_now()
+        return arrays[0] if len(arrays) == 1 else arrays
+
+    @input.setter
+    def input(self, x: Any) -> None:
+        if self._host.feature("sources") or isinstance(x, InputSource):
+            self._of(SourcesHost).set_input(x)
+        else:
+            self._host.check_open()
+            self.network.set_input(x)
+            self._offer_again()
+
+    def inputs_of_now(self) -> tuple[Array, ...]:
+        """Copies of all inputs; of one that pages feed what went in last."""
+        sources = self._host.feature("sources")
+        if sources is None:
+            return tuple(array.copy() for array in self.network.arrays)
+        found: tuple[Array, ...] = sources.inputs_of_now()
+        return found
 
     @property
     def output(self) -> Any:
@@ -157,7 +262,6 @@ class Viewer(Teaches, Mirrors):
         found = dict(zip(computed, self._reader.read(computed).arrays, strict=True))
         return shaped(keys, [found.get(key) for key in keys])
 
-    @kept_still
     def run(self, x: Any, *, timeout: float | None = None) -> Any:
         """The output of this very input, in the form of `output`; `input` stays set to it.
 
@@ -168,37 +272,27 @@ class Viewer(Teaches, Mirrors):
             InputError: `x` doesn't fit; the old input stays.
             PageError: somebody else set the input or the weights before the page came to this one.
         """
-        self.network.set_input(x)
-        self._turn_off()
-        revision, shown = self.network.revision, self._show()
-        keys = self.network.plan.header.outputs
-        answer = self._reader.read(keys, timeout)
-        if answer.revision != shown and self.network.revision != revision:
-            raise PageError(
-                "the input or the weights were set again while run(x) waited for the output of "
-                "this x: give each thread or callback a Viewer of its own, or run one at a time"
-            )
-        return shaped(keys, answer.arrays)
+        with self.network.still():
+            if sources := self._host.feature("sources"):
+                sources.replace_input(x)
+            else:
+                self.network.set_input(x)
+            revision, shown = self.network.revision, self._offer_again()
+            keys = self.network.plan.header.outputs
+            answer = self._reader.read(keys, timeout)
+            if answer.revision != shown and self.network.revision != revision:
+                raise PageError(
+                    "the input or the weights were set again while run(x) waited for the output "
+                    "of this x: give each thread or callback a Viewer of its own, or run one at a "
+                    "time"
+                )
+            return shaped(keys, answer.arrays)
 
     async def read(self, *keys: str | Iterable[str], timeout: float | None = None) -> Any:
         """The value under a key, or a dict for several keys; lets other tasks go on meanwhile."""
         answer = await self._reader.read_async(names_of(keys), timeout)
         return as_asked(keys, answer.arrays)
 
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Take other weights of the same shapes (tensors or arrays); nothing is compiled again.
-
-        Only where a BatchNorm's variance and epsilon have become 0: it can't be a part of the
-        convolution before it then. What `set_weight` did can't be undone any more. The codes of a
-        latent's data are computed again.
-        """
-        self._check_open()
-        patches = self.network.load_state_dict(state_dict)
-        self._forget_weights()
-        self._show_patches(patches)
-        self._follow_weights()
-
-    @kept_still
     def verify(self, x: Any = None, *, timeout: float | None = None) -> Report[Match]:
         """Compare every layer that can be read with PyTorch (ONNX models: with ONNX Runtime).
 
@@ -214,17 +308,26 @@ class Viewer(Teaches, Mirrors):
             InputError: `x` doesn't fit, or a bend can't be replayed (a text in GLSL).
             DeviceError: nothing but the framework itself can compute here.
         """
-        network, source = self.network, self.source
+        with self.network.still():
+            return self._verified(x, timeout)
+
+    def _verified(self, x: Any, timeout: float | None) -> Report[Match]:
+        network, source = self.network, self._host.get("source")
+        sources = self._host.feature("sources")
         own = network.graph.arguments
         arrays = network.arrays
         shown = arrays if own is None else dict(zip(own.names, arrays, strict=False))
         if x is not None:
             self.input = x
         try:
-            report, framework = verify(network, self._reader, timeout, self._fed_keys())
+            report, framework = verify(
+                network, self._reader, timeout, sources.feed.keys() if sources else []
+            )
         finally:
             if x is not None:
-                self.input, self.source = shown, source
+                self.input = shown
+                if source is not None:
+                    self._host.set(source=source)
         words = json.dumps(to_dict(edits)) if (edits := active(self.network.edits)) else ""
         now = self._connection.revision  # of what the page shows again
         self._connection.send(verified(now, report, framework, edits=words))
@@ -237,8 +340,335 @@ class Viewer(Teaches, Mirrors):
         """
         plan = self.network.plan
         tested = self._parity.of(self._connection.page, plan, self.network.edits)
+        edits = self._host.feature("edits")
         local = self.network.local.opened
-        return diagnosis(plan, self._connection, tested, local, self._store.now)
+        return diagnosis(
+            plan, self._connection, tested, local, edits.store.now if edits else EditState()
+        )
+
+    # Showing
+
+    @property
+    def layers(self) -> Layers:
+        """The layer table, indexed by position or name."""
+        return self.network.plan.layers
+
+    def show(
+        self,
+        layer: str | int | None = None,
+        channels: int | Sequence[int] = (),
+        *,
+        view: str | None = None,
+        pixel: tuple[int, int] | None = None,
+    ) -> None:
+        """Turn the page to a layer, by name or position, or to another view.
+
+        `channels` are those shown large, up to four beside each other; the first is selected.
+        `view` is "network", "maps", "filters", "explain", "bend", "profile", "train" once it was
+        trained in the page or mirrors a training, or "teach" while a head is taught; by default
+        "explain" for a `pixel` (y, x), "maps" for a layer, else "network". `selected` and `view`
+        say later what the page shows, whoever turned it there.
+
+        Raises:
+            KeyError: there is no such layer.
+            TraitError: the layer has no such channel or pixel, or there is no such view.
+            PageError: it was closed.
+        """
+        self._host.check_open()
+        channels = [channels] if isinstance(channels, int) else [int(one) for one in channels]
+        name = self.layers[layer].name if isinstance(layer, int) else layer
+        if name is not None:
+            self.network.values([name])  # KeyError
+        asked = {
+            "name": view or name_of_view(name, pixel),
+            "layer": name,
+            "channels": channels,
+            "pixel": None if pixel is None else list(pixel),
+        }
+        whole = self._check_shown(asked)
+        with self.hold_sync():
+            if name is not None:
+                first = channels[0] if channels else None
+                self.selected = {"layer": name, "channel": first}
+            self.view = whole
+
+    def picture(
+        self, key: str, channels: int | Sequence[int] | None = None, **look: Any
+    ) -> Image.Image:
+        """A layer's feature maps as an RGB image, drawn by Python from the values of now.
+
+        The arguments are those of `Session.picture`. What isn't given of `example`, `colormap`,
+        `color_range` ("fixed" counts as "layer"; of a picture what `image_ranges` has) and
+        `symmetric` is as the page has it.
+
+        Raises:
+            KeyError: there is no such value.
+            InputError: an argument has no meaning here, or the picture would be too large.
+        """
+        [value] = self.network.values([key])
+        color_range: Any = "layer" if self.color_range == "fixed" else self.color_range
+        if maps.drawn_as(value) in ("grey", "rgb"):
+            color_range = self.image_ranges.get(key)
+        own = {
+            "example": min(self.example, value.nchw[0] - 1),
+            "colormap": self.colormap,
+            "color_range": color_range,
+            "symmetric": self.symmetric,
+        }
+        array = self._reader.read([key]).arrays[0]
+        return maps.picture(value, array, channels=channels, **{**own, **look})
+
+    def snapshot(self, *, timeout: float | None = None) -> Image.Image:
+        """The whole view as it is on screen, an RGB image, in the screen's own pixels.
+
+        Of several pages the first that answers takes it. `timeout` is how many seconds the page may
+        say nothing, the Viewer's own unless given.
+
+        Raises:
+            PageNotConnected: no page shows the Viewer.
+            PageError: the page could not take it, and why.
+        """
+        png = self._reader.screen(timeout)
+        return Image.open(io.BytesIO(png)).convert("RGB")
+
+    def present(self, on: bool = True) -> None:
+        """Show it for a projector: as wide as the window, with larger type and fewer controls.
+
+        `present(False)`, Esc or the button in the page lead back; `presenting` says how it stands.
+        """
+        self.presenting = on
+
+    def to_html(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        title: str | None = None,
+        text: str = "",
+        steps: Sequence[Mapping[str, Any]] = (),
+        precision: Precision | None = None,
+        train: Mapping[str, Any] | bool | None = None,
+        teach: Sequence[str] | Mapping[str, Any] | bool | None = None,
+    ) -> Path:
+        """Write this Viewer as a page of its own, which runs offline, without a kernel.
+
+        It has the weights, the input, the edits, the view and the source of now: of Images all that
+        were given, of a Video the whole. The arguments are those of `nbglcnn.export_html`;
+        `precision` is the Viewer's own unless given. `train=True` stands for what `viewer.train`
+        was given last: the page begins with the weights of now; `teach=True` for `viewer.teaching`,
+        with its examples and head.
+
+        Raises:
+            InputError: the source or what is trained on is larger than 64 MiB, a step is none, or
+                the network cannot be trained so.
+            KeyError, UnsupportedModel, UnsupportedOperator: as `nbglcnn.train`.
+        """
+        from nbglcnn.features.export import host  # which writes Viewers
+
+        traits = {name: getattr(self, name) for name in OF_THE_PAGE}
+        del traits["height"], traits["presenting"]
+        return host.write(
+            self._host, path, title=title, text=text, steps=steps, precision=precision,
+            traits=traits, train=train, teach=teach,
+        )  # fmt: skip
+
+    # Edits and weights
+
+    @property
+    def bends(self) -> Bends:
+        """All bends, in the order in which they act."""
+        return self._of(EditsHost).editor.bends
+
+    @property
+    def edits(self) -> tuple[Edit, ...]:
+        """All that is edited now, as data: bends and what is injected, in order."""
+        return self.network.edits
+
+    def bend(
+        self,
+        layer: str,
+        transform: Transform,
+        *,
+        channels: Any = None,
+        mix: float = 1.0,
+        name: str | None = None,
+        enabled: bool = True,
+    ) -> Bend:
+        """Bend a layer's value, or an input, at once; the live Bend.
+
+        Args:
+            layer: the key of a value, which bends act on where a forward hook of that module would;
+                behind the bends that it has.
+            transform: one of `nbglcnn.transforms`.
+            channels: numbers, a slice, or what `nbglcnn.channels` gives; None for all.
+            mix: from 0 (unbent) to 1.
+            name: of the Bend, as `bends` has it; by default one of its transform.
+            enabled: whether it acts.
+
+        Raises:
+            KeyError: there is no such value, or the Plan doesn't keep it.
+            InputError: it cannot be edited (integers, constants), a channel isn't there, or a
+                number isn't finite; nothing is changed then.
+        """
+        return self._of(EditsHost).editor.bend(
+            layer, transform, channels=channels, mix=mix, name=name, enabled=enabled
+        )
+
+    def inject(self, layer: str, array: Any, *, channels: Any = None) -> None:
+        """Put an array in the place of a layer's value, or of some channels', before its bends.
+
+        `array` has the value's shape, or that of one example; with `channels` (n, channels, h, w).
+        """
+        self._of(EditsHost).editor.inject(layer, array, channels=channels)
+
+    def freeze(self, layer: str) -> None:
+        """Keep a layer's value, before its bends, as it is now."""
+        self._of(EditsHost).editor.freeze(layer)
+
+    def release(self, layer: str) -> None:
+        """End what was injected into a layer, or frozen."""
+        self._of(EditsHost).editor.release(layer)
+
+    def undo(self) -> bool:
+        """Undo the last change of the edits or weights; False where there is none."""
+        return self._of(EditsHost).editor.undo()
+
+    def redo(self) -> bool:
+        """Redo the change that was undone last; False where there is none."""
+        return self._of(EditsHost).editor.redo()
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Take other weights of the same shapes (tensors or arrays); nothing is compiled again.
+
+        Only where a BatchNorm's variance and epsilon have become 0: it can't be a part of the
+        convolution before it then. What `set_weight` did can't be undone any more. The codes of a
+        latent's data are computed again.
+        """
+        self._host.check_open()
+        patches = self.network.load_state_dict(state_dict)
+        self._host.weights_replaced()
+        self._show_patches(patches)
+        self._host.weights_changed()
+
+    def set_weight(self, name: str, index: Any, values: Any) -> None:
+        """Put other numbers at `index` of a parameter, as numpy takes it; `undo` takes them back.
+
+        One number is one small upload; nothing is compiled again.
+
+        Raises:
+            KeyError: there is no such parameter.
+            InputError: the index or the numbers don't fit, or a number isn't finite.
+        """
+        self._host.check_open()
+        self._of(EditsHost).set_weight(name, index, values)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The weights and buffers of now: of a torch module tensors that it loads, else arrays.
+
+        While the network trains in a page those of the moment, all of one step; while a loop is
+        mirrored those that were mirrored last.
+        """
+        self._host.take_weights()
+        state = weights.state_dict(self.network.model, self.network.graph)
+        for name, count in self.network.batch_counts.items():
+            if name in state:
+                state[name] = state[name] * 0 + count
+        return state
+
+    def to_onnx(self, path: str | os.PathLike[str]) -> Path:
+        """Write an ONNX file of the model with the weights of now, while it trains too.
+
+        Of an ONNX model its own file, each weight in its own type; of a PyTorch model what
+        `torch.onnx.export` makes of it, in eval mode and float32, for inputs of the Viewer's
+        shapes, with the parameters under their names. Bends are no weights: the file has none.
+
+        Raises:
+            ModelError: PyTorch's exporter refuses the model, or the file can't be written.
+        """
+        self._host.take_weights()
+        return weights.to_onnx(self.network.model, self.network.graph, path)
+
+    # Training and teaching
+
+    def train(
+        self,
+        data: Any,
+        loss: Any = "mse",
+        optimizer: Optimizer = Adam(1e-3),  # noqa: B008 - it cannot change
+        batch_size: int | None = None,
+        *,
+        epochs: int | None = None,
+        steps: int | None = None,
+        held_out: float = 0.1,
+        parameters: str | Sequence[str] = "all",
+        shuffle: bool = True,
+        seed: int = 0,
+        output: str = "output",
+    ) -> LiveTraining:
+        """Train the network in the page, from its weights of now, and watch.
+
+        The data goes to the page once, and the loop runs there: Python is free meanwhile, and what
+        this returns, `viewer.training`, says how it goes. `output`, `activations` and `state_dict`
+        are those of the weights of the moment. Where no page shows the Viewer it is trained here,
+        as by `nbglcnn.train`, and is done when this returns.
+
+        Args:
+            data, loss, optimizer, batch_size, parameters, shuffle, output: as in `nbglcnn.train`.
+            epochs, steps: how long; without both until it is stopped.
+            held_out: the share of the examples that are not learned from; their loss is computed
+                now and then.
+            seed: of the order, of which examples are held out, and of Dropout's masks.
+
+        Raises:
+            InputError, KeyError, UnsupportedModel, UnsupportedOperator: as `nbglcnn.train`.
+            DeviceError: the page's device draws no 32-bit floats: gradients would be lost.
+        """
+        return self._of(TrainingHost).train(
+            data, loss, optimizer, batch_size, epochs=epochs, steps=steps, held_out=held_out,
+            parameters=parameters, shuffle=shuffle, seed=seed, output=output,
+        )  # fmt: skip
+
+    @property
+    def training(self) -> LiveTraining | None:
+        """The training that `train` began last; None before, and while a loop is mirrored."""
+        host = self._host.feature("training")
+        return None if host is None else host.training
+
+    def teach(
+        self,
+        classes: Iterable[str] = (),
+        cut: str | None = None,
+        *,
+        examples: Mapping[str, Any] | None = None,
+        head: Any = None,
+    ) -> Teaching:
+        """Teach a small head behind the frozen network, with examples that the page collects.
+
+        The page's Teach tab has a row for each class: hold its button while the camera, a drawing
+        or other pictures go in. What this returns, `viewer.teaching`, has the examples and the
+        head. A picture's features, the value `cut`, are computed once; examples are in the page and
+        in this kernel, and go nowhere else. Without a page `teaching.add(name, pictures)` and
+        `teaching.train()` do the same here. An earlier teaching ends.
+
+        Args:
+            classes: their names; by default those of `examples`, else "class 1" and "class 2".
+            cut: the name of the value that has the features; of one with more than 4,096 numbers
+                the means over height and width. By default what the last Linear reads; where there
+                is none, the layer with the fewest numbers.
+            examples: pictures to begin with, by class, each as `teaching.add` takes them.
+            head: what `teaching.head()` gave, for these classes in their order.
+
+        Raises:
+            KeyError: there is no value `cut`.
+            InputError: the network takes no pictures or is being trained, its layers are computed
+                in Python, `cut` has too many numbers, or what is given doesn't fit.
+        """
+        return self._of(TeachingHost).teach(classes, cut, examples, head)
+
+    @property
+    def teaching(self) -> Teaching | None:
+        """The teaching that `teach` began last; None before."""
+        host = self._host.feature("teaching")
+        return None if host is None else host.teaching
 
     def close(self) -> None:
         """Free everything here and in every page; the view goes away."""
@@ -246,56 +676,57 @@ class Viewer(Teaches, Mirrors):
             inboxes.pop(self.comm.comm_id, None)
         if hasattr(self, "_connection"):
             self._connection.closed = True
-            self._given.clear()
-            self._opened = None
+        if hasattr(self, "_host"):
+            self._host.close()
         if hasattr(self, "network"):
             self.network.local.close()
         super().close()
-
-    def _check_open(self) -> None:
-        if self._connection.closed:
-            raise PageError(CLOSED)
+        # ipywidgets puts None there; without it a closed Viewer says what it is.
+        self.__dict__.pop("_repr_mimebundle_", None)
 
     def _closed_by_page(self) -> None:
         self._connection.disconnect()
         self.close()
 
-    # Showing
+    # Pages
 
-    def _given_blob(self, name: str) -> memoryview | None:
-        """What pages ask for of a source or a training."""
-        return self._blob(name) or self._training_blob(name)
+    def _blob(self, name: str) -> memoryview | None:
+        """What pages ask for of a feature."""
+        found = (one.blob(name) for one in self._host.offers())
+        return next((blob for blob in found if blob is not None), None)
 
     def _offer(self) -> Offer:
         return self.network.offer(self._snapshot() if self._needs_snapshot else b"")
 
-    def _show(self) -> int:
-        self._keep_edits()
+    def _offer_again(self) -> int:
+        """Bring the pages up to date; the revision that they are shown."""
+        self._host.plan_changed()
         with self.network.lock:
             return self._connection.show(self._offer())
 
     def _show_patches(self, patches: Sequence[Patch]) -> None:
-        if self.network.trained is not None:
-            self._edited_while_training()
+        """Bring them up to date by what has changed in the weights; anew where that is nothing."""
+        if self.network.contribution is not None:
+            self.network.contribution.weights_set()
             return
         if not self._connection.pages:
-            self._keep_edits()
+            self._host.plan_changed()
             return  # those that come later are offered what there is then
         # A snapshot is drawn anew for a page that has no other picture.
         if self._needs_snapshot or not patches or not self._connection.patch(patches):
-            self._show()
+            self._offer_again()
 
     def _edits_changed(self) -> None:
-        super()._edits_changed()
         if self._needs_snapshot:
-            self._show()
+            self._offer_again()
         self._follow()
 
     def _fit(self, target: Target) -> Offer | None:
         """What to show instead, on a page whose device can do less than the Plan asks for."""
         network = self.network
-        if network.fit(target) or network.hash_weights() or network.offered is not network.graph:
-            self._keep_edits()
+        offered = network.offered and network.offered[0]
+        if network.fit(target) or network.hash_weights() or offered is not network.graph:
+            self._host.plan_changed()
             return self._offer()
         return None
 
@@ -317,7 +748,7 @@ class Viewer(Teaches, Mirrors):
         # False where the plain ones were wrong as well.
         self._mended = network.plan.header.target.fast_kernels
         network.swap_kernels()
-        self._show()
+        self._offer_again()
         return ""
 
     def _take_precision(self) -> None:
@@ -330,7 +761,7 @@ class Viewer(Teaches, Mirrors):
         except NbglcnnError as error:
             protocol.warn_once(f"the page asked for precision={asked!r}, and it stays: {error}")
             return
-        self._show()
+        self._offer_again()
 
     def _follow(self) -> None:
         """Bring the traits that pages tell up to date with the connection."""
@@ -339,13 +770,17 @@ class Viewer(Teaches, Mirrors):
             Reader.pageless = False
             if page.problem and not page.refused and not self._needs_snapshot:
                 self._needs_snapshot = True
-                self._show()
+                self._offer_again()
         if self._replaced and self.comm is not None:
             shown = any(p.health is None or p.health.views for p in self._connection.pages.values())
             (lifetime.hold if shown else lifetime.let_go)(self)
-        self._weigh_for_pages()
-        self._follow_training()
-        self._follow_feeding()
+        inbox, self._connection.inbox = self._connection.inbox, []
+        for message, buffers in inbox:
+            for one in self._host.offers():
+                if take := one.messages.get(type(message)):
+                    take(message, buffers)
+        for one in self._host.offers():
+            one.follow()
         self._take_precision()
         tested, plan = self._examine(), self.network.plan
         verdict = self._parity.of(page, plan, self.network.edits)
@@ -381,15 +816,16 @@ class Viewer(Teaches, Mirrors):
 
     def set_state(self, sync_data: dict[str, Any]) -> None:
         """Take what a page has changed: only what a page may change, and only what fits."""
-        # Those of edits at once: each says what the other means.
-        for names in (TOLD, (SOURCE,), (TRAINING,)):
+        # Those of a feature at once: each says what the other means.
+        shared = [one.shared for one in self._host.offers() if one.shared]
+        for names in shared:
             if told := {name: sync_data[name] for name in names if name in sync_data}:
                 try:
                     super().set_state(told)
                 except traitlets.TraitError as error:
                     protocol.warn_once(f"ignored the page's {names[0]}: {error}")
                     self.send_state(names)
-        for name in sync_data.keys() - {*TOLD, SOURCE, TRAINING}:
+        for name in sync_data.keys() - {name for names in shared for name in names}:
             if name not in OF_THE_PAGE:
                 protocol.warn_once(f"ignored the page's change of {name[:40]!r}")
                 continue
@@ -416,6 +852,10 @@ class Viewer(Teaches, Mirrors):
         )
 
     def _repr_mimebundle_(self, **_: Any) -> Any:
+        if self.comm is None:
+            return {
+                "text/plain": f"{type(self).__name__} of {self.network.plan.header.name}: {CLOSED}"
+            }, {}
         if self._replaced and self.comm is not None:
             self._replaced = False
             lifetime.hold(self)
@@ -430,3 +870,53 @@ class Viewer(Teaches, Mirrors):
         except NbglcnnError as error:
             protocol.warn_once(f"no snapshot: {error}")
         return data, metadata
+
+    # What traits may hold
+
+    @traitlets.validate("example")
+    def _check_index(self, proposal: Any) -> int:
+        return checked_index(int(proposal["value"]), self.network.plan.header.batch)
+
+    @traitlets.validate("selected")
+    def _check_selected(self, proposal: Any) -> dict[str, Any] | None:
+        return checked_selection(proposal["value"], self.network.plan.values)
+
+    @traitlets.validate("image_ranges")
+    def _check_image_ranges(self, proposal: Any) -> dict[str, Any]:
+        return checked_image_ranges(proposal["value"], self.network.plan.values)
+
+    @traitlets.validate("view")
+    def _check_view(self, proposal: Any) -> dict[str, Any]:
+        return self._check_shown(proposal["value"])
+
+    def _check_shown(self, view: dict[str, Any]) -> dict[str, Any]:
+        # Also where no page shows it, as a script may be run.
+        return checked_view(view, self.network.plan, self._host.views())
+
+    @traitlets.validate("classes")
+    def _check_classes(self, proposal: Any) -> tuple[str, ...]:
+        try:
+            return self.network.named(proposal["value"])
+        except InputError as error:
+            raise traitlets.TraitError(str(error)) from None
+
+    @traitlets.observe("classes")
+    def _name_classes(self, change: Any) -> None:
+        if change["new"] != self.network.classes:
+            self.network.classes = change["new"]
+            self._offer_again()
+
+    def _of(self, kind: type[F]) -> F:
+        """The host of a feature; InputError in a Viewer that was made without it."""
+        found = next((one for one in self._host.features if isinstance(one, kind)), None)
+        if found is None:
+            raise InputError(
+                f"this {type(self).__name__} was made without {kind.__name__.removesuffix('Host')}"
+            )
+        return found
+
+
+def _take(host: Host, take: Callable[[], None], _: Any) -> None:
+    """Take what a page, or another Viewer that is linked to this one, has set."""
+    if not host.is_telling:
+        take()

@@ -274,7 +274,7 @@ def _view(
             'train={"data": images, …}'
         )
     try:
-        return checked_view(view, plan, trains=trains, teaches=teaches)
+        return checked_view(view, plan, {"train": "", "teach": ""})
     except Exception as error:  # a TraitError, or what a pixel of another form gives
         raise InputError(f"step {number}: {error}") from None
 

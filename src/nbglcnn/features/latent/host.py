@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from weakref import WeakSet
 
 import msgspec
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from nbglcnn.errors import DeviceError, InputError, OpenGLUnavailable
 from nbglcnn.features.latent.latent import (
     CodeBlobs,
+    Codes,
     Latent,
     checked_code,
     checked_layer,
@@ -27,6 +29,37 @@ from nbglcnn.lowering import lower
 from nbglcnn.plan.schema import Float32, Input, Plan, Value
 from nbglcnn.runtime.session import Session
 from nbglcnn.widget.network import Network
+
+
+class LatentHost:
+    """Opens latents for a network; `opened` is the last one, and what pages are given of it."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        self.opened: tuple[Latent, CodeBlobs] | None = None
+        self._outdated: WeakSet[Codes] = WeakSet()  # of the weights before
+
+    def open(self, latent: Latent) -> tuple[Latent, CodeBlobs]:
+        """As `opened` in this file; codes of the weights before are computed again."""
+        return opened(
+            self._network, latent.closed() if self.is_outdated(latent) else latent, self.opened
+        )
+
+    def is_outdated(self, latent: Latent) -> bool:
+        """Whether a latent's codes are of the weights before."""
+        return latent.known_is(*self._outdated)
+
+    def weights_changed(self) -> bool:
+        """The weights are others; whether there are codes of data, which are outdated then."""
+        if self.opened is None or self.opened[0].data is None:
+            return False
+        self._outdated.add(self.opened[0].known)
+        return True
+
+    @property
+    def data_set(self) -> tuple[Images, Blocks] | None:
+        """The data of the last latent as Images, where it is of pictures."""
+        return None if self.opened is None else self.opened[1].data_set
 
 
 def opened(

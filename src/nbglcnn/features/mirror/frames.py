@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from nbglcnn.errors import NbglcnnError
+from nbglcnn.features.mirror.following import Following
 from nbglcnn.plan.schema import Float32
 from nbglcnn.widget.connection import Connection, Page
 from nbglcnn.widget.network import Network
@@ -38,12 +39,14 @@ class Frames:
         self,
         name: str,
         network: Network,
+        following: Following,
         connection: Connection,
         news: Callable[[int], News],
-        show: Callable[[], None],
+        show: Callable[[], int],
     ) -> None:
         self._name = name
         self._network = network
+        self._following = following
         self._connection = connection
         self._news = news
         self._show = show
@@ -63,13 +66,18 @@ class Frames:
         """Whether a page has not shown yet what it was sent."""
         return self._revision >= 0 and bool(self._late())
 
+    @property
+    def has_news(self) -> bool:
+        """Whether the Viewer or a page lacks the weights that were copied last."""
+        return self._following.has_news
+
     def push(self) -> None:
         """Send what there is, if pages have taken what was sent before."""
-        if not self._network.has_news or self._network.is_kept_still or not self._may_send():
+        if not self._following.has_news or self._network.is_kept_still or not self._may_send():
             return
         if not self._working.acquire(blocking=False):
             return  # another thread is at it, and looks once more when it is done
-        if self._small and self._network.is_here:
+        if self._small and self._following.is_here:
             self._work()
         else:
             # Not a daemon: the process would end in the middle of PyTorch's code.
@@ -77,7 +85,7 @@ class Frames:
 
     def send_now(self) -> None:
         """Send what there is, whatever is in flight; done when this returns."""
-        if self._network.has_news and self._connection.usable:
+        if self._following.has_news and self._connection.usable:
             self._send()
 
     def all_losses(self) -> None:
@@ -106,16 +114,16 @@ class Frames:
     def _send(self) -> None:
         network, connection = self._network, self._connection
         with network.lock:
-            frame = network.frame()
+            frame = self._following.frame()
             if frame is None:
                 self._show()
-                frame = network.frame()
+                frame = self._following.frame()
             if frame is None:
                 return  # the Viewer is gone
             news = self._news(self._known)
             self._revision = connection.mirror(
-                self._name, frame.textures, frame.contents, network.step, news.first, news.rows,
-                news.held_out,
+                self._name, frame.textures, frame.contents, self._following.step,
+                news.first, news.rows, news.held_out,
             )  # fmt: skip
             self._known = news.first + len(news.rows)
             self._sent_at = time.monotonic()

@@ -1,29 +1,24 @@
-"""A Viewer that mirrors a training in PyTorch: `nbglcnn.mirror`, and what reads keep still."""
+"""A Viewer that mirrors a training in PyTorch: `nbglcnn.mirror`."""
 
 from __future__ import annotations
 
-import functools
 import secrets
-import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from nbglcnn import load
 from nbglcnn.errors import InputError
+from nbglcnn.features.feature import Feature, Host
+from nbglcnn.features.mirror.following import Following
 from nbglcnn.features.mirror.frames import Frames, News
 from nbglcnn.features.mirror.mirror import Mirror
-from nbglcnn.features.training.host import Trains
 from nbglcnn.features.training.records import TrainingRecord
-from nbglcnn.widget.hosts import lifetime
 
 if TYPE_CHECKING:
+    from nbglcnn.features.training.host import TrainingHost
     from nbglcnn.widget.viewer import Viewer
-
-P = ParamSpec("P")
-R = TypeVar("R")
-V = TypeVar("V", bound="Mirrors")
 
 
 def mirror(viewer: Viewer, model: Any, *, every: int = 10) -> Mirror:
@@ -52,39 +47,44 @@ def mirror(viewer: Viewer, model: Any, *, every: int = 10) -> Mirror:
         InputError: the model has other parameters; the Viewer compares two models, trains in the
             page, mirrors another loop, or has layers that Python computes.
     """
-    if not isinstance(viewer, Mirrors):
+    host = getattr(viewer, "_host", None)
+    if not isinstance(host, Host):
         raise InputError(
             f"mirror: {type(viewer).__name__} is not a Viewer; make one of the model that is "
             "trained, nbglcnn.Viewer(model, x)"
         )
     if isinstance(every, bool) or not isinstance(every, int) or every < 1:
         raise InputError(f"mirror(every={every!r}): a whole number of at least 1 is needed")
-    return viewer._begin_mirror(model, every)
+    own: MirrorHost = host.needed("mirror")
+    return own.begin(model, every)
 
 
-def kept_still(method: Callable[Concatenate[V, P], R]) -> Callable[Concatenate[V, P], R]:
-    """A method of a Viewer within which its weights stay those of one moment."""
+class MirrorHost:
+    """The loop of Python that a Viewer follows; pages show it in the views of a training."""
 
-    @functools.wraps(method)
-    def still(self: V, *arguments: P.args, **named: P.kwargs) -> R:
-        with self.network.still():
-            return method(self, *arguments, **named)
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._network = host.network
+        self._mirror: Mirror | None = None
+        self._following: Following | None = None
+        self.offers = Feature(
+            "mirror",
+            blob=self._blob,
+            follow=self._follow,
+            claim=self._claim,
+            take_weights=host.network.catch_up,
+            views=lambda: {} if self._mirror is None else {"train": ""},
+        )
 
-    return still  # type: ignore[return-value] # the same but for the name of `self`
+    @property
+    def _training(self) -> TrainingHost:
+        found: TrainingHost = self._host.needed("training")
+        return found
 
-
-class Mirrors(Trains):
-    """Mixin: the loop of Python that a Viewer follows."""
-
-    _mirror: Mirror | None
-
-    def _begin_training(self) -> None:
-        super()._begin_training()
-        self._mirror = None
-
-    def _begin_mirror(self, model: Any, every: int) -> Mirror:
-        self._check_open()
-        network = self.network
+    def begin(self, model: Any, every: int) -> Mirror:
+        """Follow a model from now on; as `mirror`."""
+        self._host.check_open()
+        network = self._network
         if not load.is_module(model):
             raise InputError(
                 f"mirror: {type(model).__name__} is no torch.nn.Module; give the model that the "
@@ -100,69 +100,51 @@ class Mirrors(Trains):
                 f"mirror: {layer} is computed in Python, which would have to call the model at "
                 "each state; viewer.layers says why it is"
             )
-        self._check_trainable()
-        if self.training is not None and self.training.state != "stopped":
-            raise InputError(
-                "mirror: this Viewer trains in the page; call viewer.training.stop() first"
-            )
+        self._host.check_free("")
         tensors = load.tensors_in(model, network.graph)
-        network.check_numbers(tensors.copied(0))
-        self._forget_weights()
-        self.training = None
+        load.with_parameters(network.graph, tensors.copied(0).arrays())  # InputError
+        self._host.weights_replaced()
+        self._training.training = None
         record = TrainingRecord(secrets.token_hex(8), "", "running", 0.0, mirrored=True)
-        this = weakref.ref(self)
+        following = Following(network)
 
         def frames(news: Callable[[int], News]) -> Frames:
             return Frames(
-                record.id,
-                network,
-                self._connection,
-                news,
-                lambda: lifetime.call(this, "_show"),
+                record.id, network, following, self._host.connection, news, self._host.show
             )
 
-        def end() -> None:
-            lifetime.call(this, "_end_mirror", record)
-
-        network.follow()
-        self._tell_training(record)
-        made = Mirror(tensors, every, frames, network.take_copy, end)
+        self._following = following
+        self._training.tell(record)
+        made = Mirror(tensors, every, frames, following.put, lambda: self._end(record))
         network.tell_now, network.tell_soon = made.tell_now, made.tell_soon
         self._mirror = made
         return made
 
-    def _end_mirror(self, record: TrainingRecord) -> None:
-        network = self.network
+    def _end(self, record: TrainingRecord) -> None:
+        network = self._network
         network.tell_now = network.tell_soon = lambda: None
-        network.leave()
-        self._batches.update(network.counts)
-        self._tell_training(msgspec.structs.replace(record, state="stopped"))
-        self._follow_weights()
+        if self._following is not None:
+            self._following.leave()
+            self._following = None
+        self._training.tell(msgspec.structs.replace(record, state="stopped"))
+        self._host.weights_changed()
 
-    def _follow_weights(self) -> None:
-        """The codes of a latent's data are those of other weights."""
-        raise NotImplementedError
+    def _claim(self) -> str:
+        if self._following is None:
+            return ""
+        return (
+            "this Viewer mirrors a loop in Python: mirror.close() ends that, and a second "
+            "Viewer can do the other"
+        )
 
-    def _take_weights(self) -> None:
-        super()._take_weights()
-        if self.network.follows:
-            self.network.catch_up()
-            self._batches.update(self.network.counts)
-
-    def _check_trainable(self) -> None:
-        if self.network.follows:
-            raise InputError(
-                "this Viewer mirrors a loop in Python: mirror.close() ends that, and a second "
-                "Viewer can do the other"
-            )
-
-    def _follow_training(self) -> None:
-        super()._follow_training()
+    def _follow(self) -> None:
         if self._mirror is not None:
             self._mirror.follow()
 
-    def _training_blob(self, name: str) -> memoryview | None:
-        record, made = self._told_training, self._mirror
-        if record is not None and made is not None and record.mirrored and name == record.id:
+    def _blob(self, name: str) -> memoryview | None:
+        if self._mirror is None:
+            return None
+        record, made = self._training.record, self._mirror
+        if record is not None and record.mirrored and name == record.id:
             return memoryview(made.past)
-        return super()._training_blob(name)
+        return None

@@ -198,6 +198,11 @@ class Mirror:
         return self._frames.sent
 
     @property
+    def is_behind(self) -> bool:
+        """Whether the Viewer or a page lacks the weights that were copied last."""
+        return self._frames.has_news
+
+    @property
     def losses(self) -> Array:
         """One for each step, float32; NaN where none was given."""
         self._resolve()

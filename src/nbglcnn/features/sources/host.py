@@ -1,23 +1,21 @@
-"""A Viewer's source: what Python and pages set, kept the same in both, and what pages feed."""
+"""The source of a Viewer's input: what Python and pages set, kept the same in both."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
-from weakref import WeakSet
 
-import anywidget
 import msgspec
 import traitlets
 
 from nbglcnn.errors import InputError, NbglcnnError, users_line
-from nbglcnn.features.edits.store import Store
-from nbglcnn.features.latent import host as latent_host
-from nbglcnn.features.latent.latent import CodeBlobs, Codes, Latent, LatentRecord
-from nbglcnn.features.sources.input_feed import Fed, is_equal
+from nbglcnn.features.feature import Feature, Host
+from nbglcnn.features.latent.host import LatentHost
+from nbglcnn.features.latent.injection import inject_code
+from nbglcnn.features.latent.latent import Latent, LatentRecord
+from nbglcnn.features.sources.input_feed import InputFeed, is_equal
 from nbglcnn.features.sources.input_source import Blobs, InputSource, chosen_input, feeding
 from nbglcnn.features.sources.kinds import KINDS, Source
 from nbglcnn.features.sources.records import SourceRecord, blob_fields, data_of
@@ -36,110 +34,110 @@ class SourcesTrait(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     turn: int | None = None
 
 
-class Sourced(Fed, anywidget.AnyWidget):
-    """Mixin: the input sources of a Viewer."""
+class SourceTrait(traitlets.TraitType[Any, Any]):
+    """`viewer.source`: a source that is set is on at once, or the old one stays."""
 
-    _store: Store
+    def __init__(self, turn_on: Callable[[Any], InputSource | None]) -> None:
+        self._turn_on = turn_on
+        super().__init__(None)
 
-    # Not synced: the record that pages get has names for what this one holds.
-    # Any would let None pass unasked.
-    source: traitlets.TraitType[Any, Any] = traitlets.TraitType(None)
-    _source: traitlets.Dict[str, Any] = traitlets.Dict({"source": None, "turn": 0}).tag(sync=True)
+    def validate(self, obj: Any, value: Any) -> InputSource | None:
+        """The source as it is on then."""
+        return self._turn_on(value)
 
-    def _check_open(self) -> None:
-        """PageError where the Viewer was closed."""
-        raise NotImplementedError
 
-    def _begin_sources(self) -> None:
-        """Before the traits are there."""
-        self._begin_feeding()
+class SourcesHost:
+    """The source of a Viewer's input; a latent's codes are the LatentHost's."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._network = host.network
+        self._connection = host.connection
+        self.feed = InputFeed(host)
         self._record: InputSource | None = None
         self._following = False  # the trait `source` is set to what is so already
-        self._telling_source = False
         self._turn = 0  # counts the sources that Python has set
         # The last of each kind whose blobs Python has: a page may go back to it.
         self._given: dict[str, tuple[InputSource, Blobs]] = {}
-        self._opened: tuple[Latent, CodeBlobs] | None = None
-        self._outdated: WeakSet[Codes] = WeakSet()  # of the weights before
+        self._latent = LatentHost(host.network)
+        # `source` isn't synced: the record that pages get has names for what this one holds.
+        self.offers = Feature(
+            "sources",
+            traits={
+                "source": SourceTrait(self._set_source),
+                SOURCE: traitlets.Dict({"source": None, "turn": 0}).tag(sync=True),
+            },
+            shared=(SOURCE,),
+            take=self._take_source,
+            blob=self._blob,
+            follow=self.feed.follow,
+            weights_changed=self._follow_weights,
+            close=self._given.clear,
+        )
 
     # Python's side
 
-    @property
-    def input(self) -> Any:
-        """The current input: an array, or a tuple of them; set it to another of the same shape.
-
-        Behind the model's own stands the noise in the place of what forward draws; set without it,
-        that stays as it is.
-
-        While a source is on it is exactly what went into the network last, read from the page that
-        has it: a copy, float32, before edits of the input. Set it to a source, as to
-        `nbglcnn.Webcam()`, and that is on; to an array, and the source is off.
-
-        Raises:
-            InputError: it doesn't fit; the old one stays.
-        """
-        arrays = self.inputs_of_now()
-        return arrays[0] if len(arrays) == 1 else arrays
-
-    @input.setter
-    def input(self, x: Any) -> None:
-        self._check_open()
+    def set_input(self, x: Any) -> None:
+        """Make an array the input, and the source off; or turn a source on."""
+        self._host.check_open()
         if isinstance(x, InputSource):
-            self.source = x
+            self._host.set(source=x)
             return
-        self.network.set_input(x)
-        self._turn_off()
-        self._show()
+        self.replace_input(x)
+        self._host.show()
+
+    def replace_input(self, x: Any) -> None:
+        """Make an array the input, and the source off; pages are shown it later."""
+        self._network.set_input(x)
+        self.turn_off()
 
     def inputs_of_now(self) -> tuple[Array, ...]:
         """Copies of all inputs; of one that pages feed what went in last."""
-        found = {key: array.copy() for key, array in self.network.inputs.items()}
-        if fed := self._fed_keys():
-            found |= zip(fed, self._reader.read([], fed=fed).fed, strict=True)
+        found = {key: array.copy() for key, array in self._network.inputs.items()}
+        if fed := self.feed.keys():
+            found |= zip(fed, self._host.reader.read([], fed=fed).fed, strict=True)
         return tuple(found.values())
 
-    @traitlets.validate("source")
-    def _set_source(self, proposal: Any) -> InputSource | None:
+    def _set_source(self, source: Any) -> InputSource | None:
         """Turn it on, or the old one off; where that cannot be, the old one stays."""
-        source: InputSource | None = proposal["value"]
         if self._following or source is self._record:
-            return source
+            return self._record
         if source is not None and not isinstance(source, InputSource):
             raise InputError(
                 f"source is {type(source).__name__}; a source is needed, as nbglcnn.Webcam() or "
                 "nbglcnn.Images(array), or None for off"
             )
-        self._check_open()
+        self._host.check_open()
         return self._begun(source)
 
     def _begun(self, source: InputSource | None) -> InputSource | None:
         """Have the network fed by a source that Python sets; the record that it is then."""
         if source is None:
-            if self._wire is not None:
-                self._adopt_now()
+            if self.feed.wire is not None:
+                self.feed.adopt_now()
                 self._tell_source(None)
                 self._record = None
-                self._show()
+                self._host.show()
             return None
         if isinstance(source, Latent):
             return self._begun_latent(source)
-        key = chosen_input(source, self.network.plan.inputs).key
+        key = chosen_input(source, self._network.plan.inputs).key
         self._check_of_page(source)
         # All that can fail comes first: the item of now, then a network of one example.
-        batch = self.network.plan.header.batch
+        batch = self._network.plan.header.batch
         record = self._input_record(key, one=batch > 1)
         blobs = source.blobs(record, self._blobs_of(source.kind))
         tensor = source.tensor(record, blobs)
         if tensor is None:
-            self._adopt_now()
-        self._drop_adoption()
-        self._prepare(key)
-        if tensor is not None and not is_equal(tensor, self.network.inputs[key]):
-            self.network.adopt(self._place(key), tensor)
+            self.feed.adopt_now()
+        self.feed.drop()
+        self.prepare(key)
+        if tensor is not None and not is_equal(tensor, self._network.inputs[key]):
+            self._network.adopt(self._place(key), tensor)
         wire = source.wire(key)
         if blobs is not None:
             wire = msgspec.structs.replace(wire, **blobs.fields())
-        now = self._wire
+        now = self.feed.wire
         if now is not None and now.is_like(wire):
             wire = msgspec.structs.replace(wire, owner=now.owner)  # it goes on there
         found = replace(source, owner=wire.owner)
@@ -147,31 +145,26 @@ class Sourced(Fed, anywidget.AnyWidget):
             self._given[wire.kind] = found, blobs
         self._tell_source(wire)
         self._record = found
-        self._show()
+        self._host.show()
         return found
 
     def _begun_latent(self, latent: Latent) -> Latent:
         """Cut the network where a latent says; the record with its code, and its data's codes."""
-        self._adopt_now()
-        if latent.known_is(*self._outdated):
-            latent = latent.closed()
-        found, blobs = latent_host.opened(self.network, latent, self._opened)
-        self._drop_adoption()
-        self._prepare(found.layer)
+        self.feed.adopt_now()
+        found, blobs = self._latent.open(latent)
+        self.feed.drop()
+        self.prepare(found.layer)
         found = replace(found, owner="")
         wire = msgspec.structs.replace(found.wire(found.layer), **blobs.fields())
-        self._opened = self._given[wire.kind] = found, blobs
+        self._latent.opened = self._given[wire.kind] = found, blobs
         self._tell_source(wire)
         self._record = found
-        self._show()
+        self._host.show()
         return found
 
     def _follow_weights(self) -> None:
         """The codes of a latent's data are those of other weights now."""
-        if self._opened is None or self._opened[0].data is None:
-            return
-        self._outdated.add(self._opened[0].known)
-        if isinstance(self._record, Latent):
+        if self._latent.weights_changed() and isinstance(self._record, Latent):
             self._code_again(self._record)
 
     def _code_again(self, latent: Latent) -> None:
@@ -190,7 +183,7 @@ class Sourced(Fed, anywidget.AnyWidget):
         """InputError for what a page alone has, and has not now."""
         if not source.missing:
             return
-        now = self._wire
+        now = self.feed.wire
         then = source.wire("")
         titles = {getattr(one, "title", "") for one in (now, then)}
         if now is None or not now.is_like(then) or len(titles) > 1:
@@ -202,16 +195,16 @@ class Sourced(Fed, anywidget.AnyWidget):
 
     def _input_record(self, key: str, *, one: bool) -> Input:
         """An own input's record; with `one` as it is in a network of one example."""
-        record = next(each for each in self.network.plan.inputs if each.key == key)
+        record = next(each for each in self._network.plan.inputs if each.key == key)
         shape = (1, *record.shape[1:]) if one else record.shape
         return msgspec.structs.replace(record, shape=shape)
 
     def _place(self, key: str) -> int:
-        return list(self.network.inputs).index(key)
+        return list(self._network.inputs).index(key)
 
-    def _prepare(self, key: str) -> None:
+    def prepare(self, key: str) -> None:
         """Make the network one of one example, whose input can be read."""
-        network = self.network
+        network = self._network
         if (batch := network.plan.header.batch) > 1:
             if mixed := next(filter(None, (value.mixed for value in network.plan.values)), ""):
                 raise InputError(
@@ -219,8 +212,7 @@ class Sourced(Fed, anywidget.AnyWidget):
                     f"examples of a batch, {batch} of them here: give batches as viewer.input"
                 )
             network.take_first()
-            self._store.take_first(batch)
-            self.example = 0
+            self._host.first_example(batch)
             warnings.warn(
                 f"a source gives one example: the network was compiled again for the first of "
                 f"{batch}, and its weights and edits stay. Make another Viewer for a batch",
@@ -235,29 +227,29 @@ class Sourced(Fed, anywidget.AnyWidget):
 
     def _take_data_of_latent(self, wire: SourceRecord) -> None:
         """A page goes back to the data of a latent: that is the data set of now."""
-        data_set = None if self._opened is None else self._opened[1].data_set
+        data_set = self._latent.data_set
         if data_set is not None and wire.kind == "images" and data_of(wire) == data_set[1].name:
             self._given[wire.kind] = data_set
 
     def _blob(self, name: str) -> memoryview | None:
         """What pages ask for of a source: blocks, labels, classes, a film."""
-        data_set = None if self._opened is None else self._opened[1].data_set
+        data_set = self._latent.data_set
         for _, blobs in (*self._given.values(), *filter(None, [data_set])):
             if (found := blobs.blob(name)) is not None:
                 return found
         return None
 
-    def _exported_source(self) -> tuple[SourceRecord | None, Blobs | None]:
+    def exported(self) -> tuple[SourceRecord | None, Blobs | None]:
         """The source of now for a page of its own, which has no owner yet, and its blobs."""
-        wire = self._wire
+        wire = self.feed.wire
         if wire is None or (self._record is not None and self._record.missing):
             return None, None  # a page alone has it: the last picture is the input
         return wire.exported(), self._blobs_of(wire.kind) if data_of(wire) else None
 
-    def _turn_off(self) -> None:
+    def turn_off(self) -> None:
         """No source any more: its input was replaced."""
-        self._drop_adoption()
-        if self._wire is not None:
+        self.feed.drop()
+        if self.feed.wire is not None:
             self._tell_source(None)
             self._follow_record(None)
 
@@ -265,7 +257,7 @@ class Sourced(Fed, anywidget.AnyWidget):
         self._record = source
         before, self._following = self._following, True
         try:
-            self.source = source
+            self._host.set(source=source)
         finally:
             self._following = before
 
@@ -277,56 +269,44 @@ class Sourced(Fed, anywidget.AnyWidget):
 
     def _tell_again(self) -> None:
         """Tell pages what is so."""
-        with self._told_source():
-            self._source = {"source": _words(self._wire), "turn": self._turn}
-
-    @contextmanager
-    def _told_source(self) -> Iterator[None]:
-        before, self._telling_source = self._telling_source, True
-        try:
-            yield
-        finally:
-            self._telling_source = before
+        self._host.set(_source={"source": _words(self.feed.wire), "turn": self._turn})
 
     def _went(self, wire: SourceRecord | None) -> None:
         """Another source is on, or the same with other settings."""
-        self._wire = wire
+        self.feed.wire = wire
         self._connection.owner = wire.owner if wire else ""
         if isinstance(wire, LatentRecord):
-            self.network.cut(wire.input, wire.code)
-        elif self.network.latent is not None:
-            self.network.cut(None)
+            inject_code(self._network, wire.input, wire.code)
+        elif self._network.latent is not None:
+            self._network.cut(None)
 
     # The page's side
 
-    @traitlets.observe(SOURCE)
-    def _take_source(self, _: Any) -> None:
+    def _take_source(self) -> None:
         """Take a source from a page, which has not checked it; an invalid one is undone."""
-        if self._telling_source:
-            return
-        planned = self.network.plan.hash
+        planned = self._network.plan.hash
         try:
-            told = _told(self._source)
+            told = _told(self._host.get(SOURCE))
             if told.turn is not None and told.turn < self._turn:
                 self._tell_again()  # said before the page heard of what Python has set
                 return
             wire, source = self._checked_source(told.source)
             if wire is not None:
-                self._prepare(wire.input)
+                self.prepare(wire.input)
         except NbglcnnError as error:
             protocol.warn_once(f"ignored the page's source: {error}")
             self._tell_again()
             return
         self._turn = max(self._turn, told.turn or 0)  # of a Viewer that this one is linked to
-        self._ask_last(wire)
+        self.feed.ask_last(wire)
         self._went(wire)
         if source is not None and wire is not None and data_of(wire):
             self._given[wire.kind] = source, self._given[wire.kind][1]
         self._follow_record(source)
-        if isinstance(source, Latent) and source.known_is(*self._outdated):
+        if isinstance(source, Latent) and self._latent.is_outdated(source):
             self._code_again(source)
-        if self.network.plan.hash != planned:
-            self._show()
+        if self._network.plan.hash != planned:
+            self._host.show()
 
     def _checked_source(
         self, wire: SourceRecord | None
@@ -334,7 +314,7 @@ class Sourced(Fed, anywidget.AnyWidget):
         """What a page says, and the record of it; InputError where that cannot be."""
         if wire is None:
             return None, None
-        now = self._wire
+        now = self.feed.wire
         pages = self._connection.pages if wire.of_one_page else ()
         if wire.owner and wire.owner not in pages:
             raise InputError(
@@ -357,7 +337,7 @@ class Sourced(Fed, anywidget.AnyWidget):
             raise InputError(f"{wire.kind} is for Python to give")
         if not wire.input:
             raise InputError(f"{wire.kind} of no input")
-        return wire, feeding(source, wire.input, self.network.plan.inputs)
+        return wire, feeding(source, wire.input, self._network.plan.inputs)
 
 
 def _told(words: object) -> SourcesTrait:

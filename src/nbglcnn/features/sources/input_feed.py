@@ -7,46 +7,40 @@ import time
 import warnings
 
 from nbglcnn.errors import NbglcnnError, PageError, users_line
+from nbglcnn.features.feature import Host
 from nbglcnn.features.sources.records import SourceRecord
 from nbglcnn.graph import Array
 from nbglcnn.widget import protocol
-from nbglcnn.widget.connection import QUIET_S, Connection, Page, Request
-from nbglcnn.widget.network import Network
-from nbglcnn.widget.reading import Reader, finished
+from nbglcnn.widget.connection import QUIET_S, Page, Request
+from nbglcnn.widget.reading import finished
 
 NEVER = -math.inf
 ADOPTED_S = 0.2  # at least, between two live pictures of one page that others are shown
 
 
-class Fed:
-    """What a Viewer has of that; whoever inherits from it says which source is on.
+class InputFeed:
+    """Reads from pages what their source has fed, and makes it the network's input here.
 
     A page tells when its source has fed it. What it was fed is *adopted*, that is read and made the
     network's input here, when it stays, and while others need it: pages that show the Viewer, too,
     and layers that Python computes. What follows from an input follows then: other pages, the
-    parity check, exported pages.
+    parity check, exported pages. `wire` is the record of the source that is on, None for none.
     """
 
-    network: Network
-    _connection: Connection
-    _reader: Reader
-
-    def _show(self) -> int:
-        """Bring the pages up to date."""
-        raise NotImplementedError
-
-    def _begin_feeding(self) -> None:
-        """Before a source is on."""
-        self._wire: SourceRecord | None = None  # the source of now
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._network = host.network
+        self._connection = host.connection
+        self.wire: SourceRecord | None = None
         self._adoption: tuple[Request, str] | None = None
         self._asked_at = NEVER  # when the page was asked for it, and for how long it isn't again
         self._pause = ADOPTED_S
         self._adopted: tuple[str, float] = ("", NEVER)  # of which page's last words
 
-    def _fed_keys(self) -> list[str]:
+    def keys(self) -> list[str]:
         """The input that pages feed, where they may have fed another than Python has."""
-        wire, pages = self._wire, self._connection.usable
-        if wire is None or not pages or wire.input not in self.network.inputs:
+        wire, pages = self.wire, self._connection.usable
+        if wire is None or not pages or wire.input not in self._network.inputs:
             return []
         if wire.of_one_page and not any(page.id == wire.owner for page in pages):
             return []  # nobody has started it: the last tensor stays
@@ -54,42 +48,42 @@ class Fed:
 
     def _feeding_page(self) -> Page | None:
         """The page whose words about what it was fed count."""
-        wire = self._wire
-        if wire is None or wire.input not in self.network.inputs:
+        wire = self.wire
+        if wire is None or wire.input not in self._network.inputs:
             return None
         if wire.of_one_page:
             return self._connection.pages.get(wire.owner)
         pages = [page for page in self._connection.usable if page.fed is not None]
         return max(pages, key=lambda page: page.fed_at, default=None)
 
-    def _follow_feeding(self) -> None:
+    def follow(self) -> None:
         """Take what a page was fed, where somebody else needs it; asks for it without waiting."""
         self._take_adopted()
-        wire, page = self._wire, self._feeding_page()
+        wire, page = self.wire, self._feeding_page()
         if wire is None or page is None or page.fed is None or self._adoption is not None:
             return
         if self._adopted == (page.id, page.fed_at):
             return
         self._connection.owner = wire.owner  # also where it was silent for a while
         others = len(self._connection.usable) > 1 and wire.of_one_page
-        needed = others or bool(self.network.plan.in_python)
+        needed = others or bool(self._network.plan.in_python)
         rested = time.monotonic() - self._asked_at >= self._pause
         if page.fed.still or (needed and rested):
             self._adopted = page.id, page.fed_at
             self._ask_page(page.id, wire.input)
 
     def _ask_page(self, page: str, key: str) -> None:
-        [value] = self.network.values([key])
+        [value] = self._network.values([key])
         self._asked_at = time.monotonic()
         size = 4 * value.read.count
         self._adoption = self._connection.ask([key], [size], unbent=True, page=page), key
 
-    def _ask_last(self, wire: SourceRecord | None) -> None:
+    def ask_last(self, wire: SourceRecord | None) -> None:
         """A page has ended its source: what was fed last stays the input, if nothing else comes."""
-        now = self._wire
+        now = self.wire
         goes_on = wire is not None and (not wire.of_one_page or wire.is_like(now))
-        if now is not None and not goes_on and self._fed_keys():
-            self._drop_adoption()
+        if now is not None and not goes_on and self.keys():
+            self.drop()
             self._ask_page(now.owner, now.input)
 
     def _take_adopted(self) -> None:
@@ -99,24 +93,25 @@ class Fed:
         request, key = self._adoption
         silent = time.monotonic() - request.heard > QUIET_S
         if request.failures or (request.missing and silent):
-            self._drop_adoption()
+            self.drop()
             self._adopted = "", NEVER
         elif not request.missing:
-            self._drop_adoption()
+            self.drop()
             self._adopt(key, request.arrays()[0])
 
-    def _drop_adoption(self) -> None:
+    def drop(self) -> None:
+        """Forget what a page was asked for."""
         if self._adoption is not None:
             self._connection.drop(self._adoption[0])
             self._adoption = None
 
-    def _adopt_now(self) -> None:
+    def adopt_now(self) -> None:
         """Make what pages were fed the input; waits. Without an answer the last one stays."""
-        if not (fed := self._fed_keys()):
+        if not (fed := self.keys()):
             return
-        self._drop_adoption()
+        self.drop()
         try:
-            [array] = self._reader.read([], fed=fed).fed
+            [array] = self._host.reader.read([], fed=fed).fed
         except PageError as error:
             warnings.warn(
                 f"the page did not say what its source gave last, and what Python has stays: "
@@ -131,19 +126,19 @@ class Fed:
 
     def _adopt(self, key: str, flat: Array) -> None:
         begun = time.monotonic()
-        record = next((each for each in self.network.plan.inputs if each.key == key), None)
+        record = next((each for each in self._network.plan.inputs if each.key == key), None)
         if record is None or flat.size != math.prod(record.shape):
             return  # of an earlier network
-        [value] = self.network.values([key])
+        [value] = self._network.values([key])
         array = finished(value, flat)
-        if is_equal(array, self.network.inputs[key]):
+        if is_equal(array, self._network.inputs[key]):
             return
         try:
-            self.network.adopt(list(self.network.inputs).index(key), array)
+            self._network.adopt(list(self._network.inputs).index(key), array)
         except NbglcnnError as error:
             protocol.warn_once(f"what the page was fed cannot be the input: {error}")
             return
-        self._show()
+        self._host.show()
         # Where Python computes layers, that takes its time: pages wait, and cells as little.
         self._pause = max(ADOPTED_S, 2 * (time.monotonic() - begun))
 

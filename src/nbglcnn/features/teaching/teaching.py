@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class TeachingHost:
+class FeatureSource:
     """What a Teaching needs of its Viewer."""
 
     features: Features
@@ -52,7 +52,7 @@ class Teaching(traitlets.HasTraits):
     accuracy = traitlets.Float(float("nan"), read_only=True)
     held_out_accuracy = traitlets.Float(float("nan"), read_only=True)
 
-    def __init__(self, lesson: Lesson, host: TeachingHost) -> None:
+    def __init__(self, lesson: Lesson, host: FeatureSource) -> None:
         super().__init__()
         self.cut, self.averaged = host.features.cut, host.features.averaged
         self._lesson, self._host = lesson, host

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import time
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -23,21 +20,43 @@ from nbglcnn.errors import (
     PageTimeout,
     users_line,
 )
+from nbglcnn.features.edits.records import Edit
+from nbglcnn.features.feature import Feature, Host
 from nbglcnn.features.training import columns, live_training
 from nbglcnn.features.training.data import Data
 from nbglcnn.features.training.live_training import LiveTraining
-from nbglcnn.features.training.local import compiled, step_count
+from nbglcnn.features.training.local import compiled, of_batches, step_count
 from nbglcnn.features.training.loop import Loop
 from nbglcnn.features.training.optimizers import Adam, Optimizer
-from nbglcnn.features.training.plan_swap import HandsOver
-from nbglcnn.features.training.records import TrainingRecord
+from nbglcnn.features.training.records import (
+    MOST_MARKS,
+    ONE_TOUCH,
+    Course,
+    Mark,
+    State,
+    TrainingRecord,
+)
 from nbglcnn.features.training.run import Run
-from nbglcnn.features.training.training_plan import Trained, end_of, first
+from nbglcnn.features.training.training_plan import (
+    Trained,
+    begun,
+    end_of,
+    first,
+    going_on,
+    rates_of,
+    take_state,
+)
+from nbglcnn.plan.schema import content_hash
 from nbglcnn.widget import protocol
 from nbglcnn.widget.hosts import blocking
-from nbglcnn.widget.reading import Reader
 
 TRAINING = "_training"  # what pages and Python tell each other
+OTHERS = "_others"  # what pages show where another one trains
+NO_TRAINING = (
+    "there is no view 'train' before viewer.train(…) has begun a training, or "
+    "nbglcnn.mirror(viewer, model) follows one"
+)
+SILENT_S = 4.0  # a page that says nothing for so long, while another sees the training, is gone
 # What a page changes of a training that goes on.
 STEERED = ("state", "lr", "noise", "until", "batch", "frozen")
 MOST_TURNS = 100  # of which a page's answer may still be on its way
@@ -50,33 +69,43 @@ class TrainingTrait(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     turn: int | None = None
 
 
-class Trains(HandsOver):
-    """Mixin: the training of a Viewer in its page or on local OpenGL."""
+class TrainingHost:
+    """The training of a Viewer in its page, or on local OpenGL where there is none.
 
-    _reader: Reader
+    The page trains with a Plan of its own, a Course; what needs another one in the middle of a
+    training is a swap: the page sends its weights, is offered the other Plan, and goes on.
+    """
 
-    _training: traitlets.Dict[str, Any] = traitlets.Dict({"training": None, "turn": 0}).tag(
-        sync=True
-    )
-
-    def _check_open(self) -> None:
-        raise NotImplementedError
-
-    def _check_trainable(self) -> None:
-        """InputError where something else trains it."""
-
-    def _begin_training(self) -> None:
-        """Before the traits are there."""
-        self._begin_handing_over()
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._network = host.network
+        self._connection = host.connection
+        self.training: LiveTraining | None = None
+        self.arguments: dict[str, Any] | None = None  # of `train`, for an exported page
+        self.record: TrainingRecord | None = None  # what pages were told last
+        self._goes_on_as: State = "running"  # behind a swap
+        self._known_edits: tuple[Edit, ...] = ()
         self._training_turn = 0
         self._turns: dict[int, TrainingRecord] = {}  # the last record of each turn
         self._set_at: dict[str, int] = {}  # the turn at which Python changed each field last
-        self._telling_training = False
         self._failed: tuple[protocol.Stepped, str] | None = None  # of which training
-        # That BatchNorms have seen, by the names of their buffers.
-        self._batches: dict[str, int] = {}
         self._saving: tuple[tuple[str, int, int], dict[int, bytes]] = ("", 0, 0), {}
-        self._trained_by: dict[str, Any] | None = None  # arguments of `train`, for `to_html`
+        self.offers = Feature(
+            "training",
+            traits={
+                TRAINING: traitlets.Dict({"training": None, "turn": 0}).tag(sync=True),
+                # What pages show where another one trains: a training's id, round and step, a blob.
+                OTHERS: traitlets.Dict({}).tag(sync=True),
+            },
+            shared=(TRAINING,),
+            take=self._take_training,
+            messages={protocol.Stepped: self._take_trained, protocol.Saved: self._take_saved},
+            blob=self._blob,
+            edits_changed=self._edits_changed,
+            claim=self._claim,
+            take_weights=self.take_weights,
+            views=lambda: {"train": "" if self.training is not None else NO_TRAINING},
+        )
 
     def train(
         self,
@@ -111,11 +140,11 @@ class Trains(HandsOver):
             InputError, KeyError, UnsupportedModel, UnsupportedOperator: as `nbglcnn.train`.
             DeviceError: the page's device draws no 32-bit floats: gradients would be lost.
         """
-        self._check_open()
-        self._check_trainable()
+        self._host.check_open()
+        self._host.check_free("training")
         if self.training is not None and self.training.state != "stopped":
             self.training.stop()
-        network = self.network
+        network = self._network
         if not network.plan.header.target.float32_render or network.plan.precision != "float32":
             raise DeviceError(
                 "training needs 32-bit floats: of 16 bits most gradients would be 0. "
@@ -131,27 +160,28 @@ class Trains(HandsOver):
             bent=sorted(self._bent_layers()),
         )  # fmt: skip
         end_of(epochs, steps)  # what is no end is refused before a page is waited for
-        self._trained_by = asked = {
+        self.arguments = asked = {
             "data": data, "loss": loss, "optimizer": optimizer, "batch_size": batch_size,
             "epochs": epochs, "steps": steps, "held_out": held_out, "parameters": parameters,
             "shuffle": shuffle, "seed": seed, "output": output,
         }  # fmt: skip
-        for done in self._reader.greeted():
+        for done in self._host.reader.greeted():
             blocking.wait(done)
-        if not self._reader.page_answers():
+        if not self._host.reader.page_answers():
             return self._train_here(run, batches, optimizer, epochs, steps)
         if network.latent is not None:
             raise InputError("a latent skips a part of the network: set viewer.source = None first")
         norms = run.request.mode.norms or {}
         names = {f"{path}.num_batches_tracked": norm.batches for path, norm in norms.items()}
-        seen = {name: self._batches.get(name, count) for name, count in names.items()}
+        seen = {name: self._network.batch_counts.get(name, count) for name, count in names.items()}
         made = first(network, run, asked, batches, seen, network.plan.header.target)
-        network.train(made)
+        network.contribute(made)
         self._begin_bends(made)
         rate = optimizer.rate(0)
+        made.told = self._weights_set
         self.training = LiveTraining(rate, run.size, self._steer, self._stop)
-        self._show()
-        self._tell_training(TrainingRecord(secrets.token_hex(8), made.name, "running", rate))
+        self._host.show()
+        self.tell(TrainingRecord(secrets.token_hex(8), made.name, "running", rate))
         return self.training
 
     def _train_here(
@@ -169,49 +199,34 @@ class Trains(HandsOver):
         live_training.took(made, 0, np.stack([found.losses, np.full_like(found.losses, np.nan)], 1))
         made.set_trait("message", found.stopped)
         made.set_trait("state", "stopped")
-        self.load_state_dict(found.state_dict())
+        self._host.load_weights(found.state_dict())
         return made
 
-    def state_dict(self) -> dict[str, Any]:
-        """The weights and buffers of now: of a torch module tensors that it loads, else arrays.
+    @property
+    def _contribution(self) -> Trained | None:
+        """The Plan of the training that goes on, and its weights."""
+        found = self._network.contribution
+        return found if isinstance(found, Trained) else None
 
-        While the network trains in a page those of the moment, all of one step; while a loop is
-        mirrored those that were mirrored last.
-        """
-        self._take_weights()
-        state = super().state_dict()
-        for name, count in self._batches.items():
-            if name in state:
-                state[name] = state[name] * 0 + count
-        return state
+    def _claim(self) -> str:
+        if self.training is None or self.training.state == "stopped":
+            return ""
+        return "the network is being trained in its page: stop that first, viewer.training.stop()"
 
-    def to_onnx(self, path: str | os.PathLike[str]) -> Path:
-        """Write an ONNX file of the model with the weights of now, while it trains too.
-
-        Of an ONNX model its own file, each weight in its own type; of a PyTorch model what
-        `torch.onnx.export` makes of it, in eval mode and float32, for inputs of the Viewer's
-        shapes, with the parameters under their names. Bends are no weights: the file has none.
-
-        Raises:
-            ModelError: PyTorch's exporter refuses the model, or the file can't be written.
-        """
-        self._take_weights()
-        return super().to_onnx(path)
-
-    def _take_weights(self) -> None:
+    def take_weights(self) -> None:
         """Have the weights of now, of the page that trains."""
-        trained = self.network.trained
+        trained = self._contribution
         if trained is None or not self._connection.usable:
             return
-        found = self._reader.parameters(trained.records())
-        self.network.take_state(dict(zip(trained.joined.state, found, strict=True)))
+        found = self._host.reader.parameters(trained.records())
+        take_state(self._network, dict(zip(trained.joined.state, found, strict=True)))
         assert self.training is not None
         self._count_batches(trained, self.training.step_count)
 
     # Steering
 
     def _steer(self, **changes: Any) -> None:
-        record = self._told_training
+        record = self.record
         if record is None or record.state == "stopped" or record.mirrored:
             raise PageError("this training has ended: viewer.train(…) begins another one")
         new = msgspec.structs.replace(record, **changes)
@@ -219,35 +234,36 @@ class Trains(HandsOver):
             new = msgspec.structs.replace(new, marks=())
         if new.id != record.id and self._begins_again(new):
             return
-        if trained := self.network.trained:
+        if trained := self._contribution:
             self._check_wants(trained.course, new)
-        self._tell_training(new)
+        self.tell(new)
 
     def _stop(self, timeout: float | None) -> None:
-        record = self._told_training
+        record = self.record
         if record is None or record.state == "stopped" or self.training is None:
             return
         self._steer(state="stopped")
-        patience = self._reader.patience if timeout is None else timeout
+        patience = self._host.reader.patience if timeout is None else timeout
         if self._connection.usable:
             until = time.monotonic() + patience
-            blocking.wait(lambda: self.network.trained is None or time.monotonic() > until)
-        if self.network.trained is not None:
+            blocking.wait(lambda: self._contribution is None or time.monotonic() > until)
+        if self._contribution is not None:
             self._end_training()
             raise PageTimeout(
                 f"the page did not send its weights for {patience:g} s: those of the Viewer are "
                 "the last that it sent"
             )
 
-    def _tell_training(self, record: TrainingRecord | None) -> None:
-        trained = self.network.trained
-        known = self._steered(self._told_training)
+    def tell(self, record: TrainingRecord | None) -> None:
+        """Tell pages of what Python wants of a training; None: there is none."""
+        trained = self._contribution
+        known = self._steered(self.record)
         if record is not None and trained is not None and record.state in ("running", "paused"):
             self._goes_on_as = record.state
             if self._wants_another(trained, record):
                 record = msgspec.structs.replace(record, state="handing")
         self._training_turn += 1
-        self._told_training = record
+        self.record = record
         for name, value in self._steered(record).items():
             if value != known.get(name, value):
                 self._set_at[name] = self._training_turn
@@ -277,7 +293,7 @@ class Trains(HandsOver):
 
         What Python has changed since that turn stays.
         """
-        now, before = self._told_training, self._turns.get(turn)
+        now, before = self.record, self._turns.get(turn)
         if now is None or before is None or not now.id == before.id == new.id:
             return now
         changes = {
@@ -290,31 +306,17 @@ class Trains(HandsOver):
         return msgspec.structs.replace(now, **changes)
 
     def _tell_training_again(self) -> None:
-        with self._quietly():
-            self._training = {
-                "training": None if self._told_training is None
-                else msgspec.to_builtins(self._told_training),
-                "turn": self._training_turn,
-            }  # fmt: skip
-
-    @contextmanager
-    def _quietly(self) -> Iterator[None]:
-        before, self._telling_training = self._telling_training, True
-        try:
-            yield
-        finally:
-            self._telling_training = before
+        record = self.record
+        words = None if record is None else msgspec.to_builtins(record)
+        self._host.set(_training={"training": words, "turn": self._training_turn})
 
     # The page's side
 
-    @traitlets.observe(TRAINING)
-    def _take_training(self, _: Any) -> None:
+    def _take_training(self) -> None:
         """Follow a page that pauses, goes on, or changes a number."""
-        if self._telling_training:
-            return
-        now = self._told_training
+        now = self.record
         try:
-            told = msgspec.convert(self._training, TrainingTrait)
+            told = msgspec.convert(self._host.get(TRAINING), TrainingTrait)
         except (msgspec.ValidationError, ValueError, TypeError, RecursionError) as error:
             protocol.warn_once(f"ignored the page's training: {error}")
             self._tell_training_again()
@@ -329,12 +331,12 @@ class Trains(HandsOver):
         ):  # fmt: skip
             self._tell_training_again()
             return
-        self._told_training = new
+        self.record = new
         if not is_late:
             self._keep_turn(new)
         if new.id != now.id and self._begins_again(new):
             return
-        trained = self.network.trained
+        trained = self._contribution
         wants_another = trained is not None and self._wants_another(trained, new)
         if trained is not None and wants_another:
             try:
@@ -343,13 +345,15 @@ class Trains(HandsOver):
                 self._as_before(trained.course, new, error)
                 return
         if wants_another or is_late:
-            self._tell_training(new)
+            self.tell(new)
         if self.training is not None:
             live_training.follow(self.training, new)
 
-    def _take_trained(self, message: protocol.Stepped, data: bytes) -> None:
+    def _take_trained(self, message: protocol.Stepped, buffers: Sequence[bytes]) -> None:
         """Losses that a page tells."""
-        record, training = self._told_training, self.training
+        record, training = self.record, self.training
+        if len(buffers) != 1 or len(buffers[0]) % 8:
+            return
         if record is None or training is None or message.training != record.id:
             return
         if record.owner not in ("", message.page):
@@ -357,13 +361,13 @@ class Trains(HandsOver):
             return
         if message.elsewhere:  # it hasn't heard yet that it is the one
             return
-        rows = np.frombuffer(data, np.float32).reshape(-1, 2)
+        rows = np.frombuffer(buffers[0], np.float32).reshape(-1, 2)
         if not live_training.took(training, message.first, rows, message.held_out):
             return
         if message.paused and 0 <= record.until <= training.step_count:
             paused = msgspec.structs.replace(record, state="paused", until=-1)
             if record.state == "running":
-                self._told_training = paused
+                self.record = paused
                 live_training.follow(training, paused)
         if message.failed:
             self._failed = message, record.id
@@ -372,9 +376,11 @@ class Trains(HandsOver):
             training.set_trait("message", message.message)
             warnings.warn(message.message, UserWarning, stacklevel=users_line())
 
-    def _take_saved(self, message: protocol.Saved, part: bytes) -> None:
+    def _take_saved(self, message: protocol.Saved, buffers: Sequence[bytes]) -> None:
         """A part of the weights and the optimizer's state of a step."""
-        trained, record = self.network.trained, self._told_training
+        if len(buffers) != 1:
+            return
+        trained, record = self._contribution, self.record
         if trained is None or record is None or message.training != record.id:
             return
         if record.owner not in ("", message.page):
@@ -383,7 +389,7 @@ class Trains(HandsOver):
         if self._saving[0] != name:
             self._saving = name, {}
         parts = self._saving[1]
-        parts[message.part] = part
+        parts[message.part] = buffers[0]
         if len(parts) < protocol.parts_of(message.bytes):
             return
         data = memoryview(b"".join(parts[k] for k in sorted(parts)))
@@ -392,7 +398,7 @@ class Trains(HandsOver):
         except (NbglcnnError, ValueError) as error:
             protocol.warn_once(f"ignored the page's weights: {error}")
             return
-        self.network.take_state(state)
+        take_state(self._network, state)
         trained.step = message.step
         self._count_batches(trained, message.step)
         if message.last:
@@ -405,7 +411,7 @@ class Trains(HandsOver):
         failed, self._failed = self._failed, None
         if failed is None or failed[1] != record.id or self.training is None:
             return ""
-        wrong = trained.wrong(self.network.weights(), failed[0])
+        wrong = trained.wrong(self._network.weights(), failed[0])
         if wrong is not None:
             words = f"training stopped at step {trained.step}: {wrong.words}"
             self.training.set_trait("message", f"{words}. The weights are those before it")
@@ -415,28 +421,226 @@ class Trains(HandsOver):
     def _count_batches(self, trained: Trained, steps: int) -> None:
         for path in trained.run.request.mode.norms or {}:
             name = f"{path}.num_batches_tracked"
-            self._batches[name] = trained.seen.get(name, 0) + steps
+            self._network.batch_counts[name] = trained.seen.get(name, 0) + steps
 
     def _end_training(self, wrong: str = "") -> None:
         """The Viewer shows the network with what it has learned, and no training."""
-        self.network.train(None)
-        record = self._told_training
+        self._network.contribute(None)
+        record = self.record
         if record is not None and (record.state != "stopped" or wrong):
-            self._tell_training(msgspec.structs.replace(record, state="stopped", wrong=wrong))
+            self.tell(msgspec.structs.replace(record, state="stopped", wrong=wrong))
         elif self.training is not None:
             self.training.set_trait("state", "stopped")
-        self._show()
+        self._host.show()
 
-    def _follow_training(self) -> None:
-        """Take what pages have told."""
-        said, self._connection.trained = self._connection.trained, []
-        for message, data in said:
-            if isinstance(message, protocol.Stepped):
-                self._take_trained(message, data)
-            else:
-                self._take_saved(message, data)
-
-    def _training_blob(self, name: str) -> memoryview | None:
+    def _blob(self, name: str) -> memoryview | None:
         """What pages ask for of a training."""
-        trained = self.network.trained
+        trained = self._contribution
         return None if trained is None else trained.blobs.get(name)
+
+    # Another Plan
+
+    def _check_wants(self, course: Course, record: TrainingRecord) -> None:
+        if unknown := set(record.frozen) - {*course.trained, *course.frozen}:
+            raise InputError(
+                f"frozen: {sorted(unknown)[0]} isn't trained; these are: "
+                f"{', '.join([*course.trained, *course.frozen])}"
+            )
+        if not {*course.trained, *course.frozen} - set(record.frozen):
+            raise InputError("frozen: all parameters; leave at least one to be trained")
+        if record.batch > course.count:
+            raise InputError(f"batch_size={record.batch}; there are {course.count} examples")
+
+    def _as_before(self, course: Course, record: TrainingRecord, error: Exception) -> None:
+        """What was wanted can't be: it goes on as it was."""
+        warnings.warn(f"the training goes on as before: {error}", UserWarning, users_line())
+        kept = {"batch": course.batch, "frozen": course.frozen, "state": self._goes_on_as}
+        self.tell(msgspec.structs.replace(record, **kept))
+
+    def _hand_over(self, old: Trained, record: TrainingRecord, owner: str | None = None) -> None:
+        """Go on from the weights that the page has sent, with what is wanted now."""
+        network, asked, course = self._network, old.asked, old.course
+        edits, bent = len(old.edits), old.bent | self._bent_layers()
+        size = record.batch or course.batch
+        names = [n for n in (*course.trained, *course.frozen) if n not in record.frozen]
+        begin, end = min(course.begin, old.step), course.end
+        if size != course.batch:
+            begin = old.step
+            if end >= 0:  # the same number of examples
+                end = old.step + -(-(end - old.step) * course.batch // size)
+        try:
+            run = of_batches(
+                asked.batches.resized(size), network.model, asked.loss, asked.optimizer, names,
+                asked.seed, asked.output, None, network.weights(), sorted(bent),
+            )  # fmt: skip
+            own = {n: a for n, a in network.weights().items() if n in old.last}
+            made = begun(
+                network.graph, network.observe, network.plan.header.target, asked,
+                going_on(run, {**old.last, **own}), old.seen, end=end, begin=begin,
+                rates=rates_of(asked.optimizer, begin, end), frozen=record.frozen,
+            )  # fmt: skip
+        except NbglcnnError as error:
+            old.edits.clear()
+            old.bent = bent
+            self._as_before(course, record, error)
+            return
+        # Messages may come on another thread than a cell's: more may be wanted by now.
+        now = self.record
+        if now is None or now.id != record.id or now.state == "stopped":
+            return
+        marks, record = _marks(old, record), now
+        assert self.training is not None
+        past = live_training.past(self.training, old.step)
+        made.step, made.first, made.edits = old.step, old.first, old.edits[edits:]
+        made.told = self._weights_set
+        made.blobs = {**made.blobs, content_hash(past): memoryview(past)}
+        network.contribute(made)
+        self._host.show()
+        self._warn_of_bends(made, made.bent - old.bent)
+        changes = {
+            "course": made.name, "round": record.round + 1, "at": old.step,
+            "past": content_hash(past), "state": self._goes_on_as,
+            "batch": record.batch or run.size,
+            "marks": (*record.marks, *marks)[-MOST_MARKS:],
+        }  # fmt: skip
+        if owner is not None:
+            changes["owner"] = owner
+        self.tell(msgspec.structs.replace(record, **changes))
+
+    def _begins_again(self, record: TrainingRecord) -> bool:
+        """Forget what was told; whether the page needs another Plan for the weights of then."""
+        trained = self._contribution
+        assert self.training is not None
+        live_training.forget(self.training)
+        if trained is None or record.round == 0:
+            return False
+        trained.edits.clear()
+        take_state(self._network, {n: trained.first.get(n, a) for n, a in trained.last.items()})
+        trained.step = 0
+        self._goes_on_as = "paused"
+        self.record = msgspec.structs.replace(record, marks=(), state="handing")
+        self._hand_over(trained, self.record)
+        return True
+
+    def _offered_to_run(self, page: str, record: TrainingRecord) -> None:
+        """Another page sees the training; it takes over where the owner is silent."""
+        owner, trained = self._connection.pages.get(record.owner), self._contribution
+        if trained is None or record.owner == "" or record.state == "stopped":
+            return
+        if owner is not None and time.monotonic() - owner.seen < SILENT_S:
+            self._show_others(trained, record)
+            return
+        assert self.training is not None
+        if record.state in ("running", "paused"):
+            self._goes_on_as = record.state
+        lost = self.training.step_count - trained.step
+        self._hand_over(trained, record, owner=page)
+        if lost > 0:
+            message = (
+                f"the page that trained is gone: another one goes on from step {trained.step}, "
+                f"the {lost} steps behind it are lost"
+            )
+            self.training.set_trait("message", message)
+            warnings.warn(message, UserWarning, stacklevel=users_line())
+
+    def _bent_layers(self) -> set[str]:
+        """Layers with bends; what is put in a layer's place is of the examples that are shown."""
+        return {edit.layer for edit in self._network.edits if not edit.array}
+
+    def _wants_another(self, trained: Trained, record: TrainingRecord) -> bool:
+        """Whether the page needs another Course for what is wanted."""
+        return bool(
+            trained.edits or changes(trained.course, record) or self._bent_layers() - trained.bent
+        )
+
+    def _begin_bends(self, trained: Trained) -> None:
+        """A training begins with the bends that there are."""
+        self._known_edits = self._network.edits
+        self._warn_of_bends(trained, trained.bent)
+
+    def _warn_of_bends(self, trained: Trained, layers: set[str]) -> None:
+        for layer in sorted(layers):
+            if not trained.learns(layer):
+                warnings.warn(
+                    f"bends of {layer} act on what is shown, and not on what is learned: in a "
+                    "training step it has other channels, or none that could be bent",
+                    UserWarning,
+                    stacklevel=users_line(),
+                )
+
+    def _edits_changed(self) -> None:
+        """What is bent while the network trains acts on what it learns from here on."""
+        record, trained = self.record, self._contribution
+        if record is None or trained is None or self.training is None or record.state == "stopped":
+            return
+        before, self._known_edits = self._known_edits, self._network.edits
+        marks = list(record.marks)
+        for mark in _marks_of_bends(before, self._known_edits, self.training.step_count):
+            last = marks[-1] if marks else None
+            if last is None or last.text != mark.text or mark.step - last.step >= ONE_TOUCH:
+                marks.append(mark)
+        if len(marks) > len(record.marks) or self._bent_layers() - trained.bent:
+            self.tell(msgspec.structs.replace(record, marks=tuple(marks[-MOST_MARKS:])))
+
+    def _show_others(self, trained: Trained, record: TrainingRecord) -> None:
+        """Pages where another one trains show the weights that this one has sent last."""
+        now = {"training": record.id, "round": record.round, "step": trained.step}
+        others = self._host.get(OTHERS)
+        if now == {name: others.get(name) for name in now}:
+            return
+        assert self.training is not None
+        data = trained.seen_by_others(live_training.past(self.training, trained.step))
+        own = {n: blob for n, blob in trained.blobs.items() if n != others.get("blob")}
+        trained.blobs = {**own, content_hash(data): memoryview(data)}
+        self._host.set(_others={**now, "blob": content_hash(data)})
+
+    def _weights_set(self) -> None:
+        """Weights were set by hand: the page is given them."""
+        if self.record is not None:
+            self.tell(self.record)
+
+
+def changes(course: Course, record: TrainingRecord) -> bool:
+    """Whether something else is wanted than the Course has."""
+    size = record.batch or course.batch
+    return size != course.batch or set(record.frozen) != set(course.frozen)
+
+
+def _marks(old: Trained, record: TrainingRecord) -> list[Mark]:
+    """What is changed by hand behind a training's last step."""
+    course = old.course
+    found = []
+    if record.batch not in (0, course.batch):
+        found.append(f"batch size {record.batch}")
+    for names, what in (
+        ([edit[0] for edit in old.edits], "changed by hand"),
+        ([name for name in record.frozen if name not in course.frozen], "frozen"),
+        ([name for name in course.frozen if name not in record.frozen], "trained again"),
+    ):
+        if names:  # one tick for all that was done at once
+            own = [*dict.fromkeys(names)]
+            more = f" and {len(own) - 2} more" if len(own) > 3 else ""
+            found.append(f"{', '.join(own[:2] if more else own)}{more} {what}")
+    return [Mark(old.step, text) for text in found]
+
+
+def _marks_of_bends(before: Sequence[Edit], now: Sequence[Edit], step: int) -> list[Mark]:
+    """How bends were changed."""
+    old, new = ({edit.name: edit for edit in edits if not edit.array} for edits in (before, now))
+    found = []
+    for name in dict.fromkeys([*old, *new]):
+        was, edit = old.get(name), new.get(name)
+        if was == edit:
+            continue
+        if was is None:
+            how = ""
+        elif edit is None:
+            how = " removed"
+        elif was.enabled != edit.enabled:
+            how = " on" if edit.enabled else " off"
+        else:
+            how = " changed"
+        known = edit or was
+        assert known is not None
+        found.append(Mark(step, f"{known.layer}: {known.transform}{how}"))
+    return found

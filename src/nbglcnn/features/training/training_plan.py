@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,6 +22,7 @@ from nbglcnn.features.training.run import Run
 from nbglcnn.graph import Array, Graph
 from nbglcnn.lowering import lower
 from nbglcnn.plan.schema import Plan, Target, Value, content_hash, pack_file
+from nbglcnn.widget.network import Network
 from nbglcnn.widget.protocol import Stepped, warn_once
 
 
@@ -63,6 +64,18 @@ class Trained:
         self.last: Mapping[str, Array] = {name: values[name] for name in self.joined.state}
         self.first = self.last  # of the beginning, whatever Course it was
         self.file = memoryview(pack_file(self.plan, {}))
+        self.told: Callable[[], None] = lambda: None  # pages are to be told of what was set
+
+    busy = "the network trains in a page"
+    how_to_end = "stop the training first (viewer.training.stop())"
+
+    def parameter_set(self, name: str, index: Any, numbers: Any) -> None:
+        """Numbers of a parameter were set by hand."""
+        self.edits.append((name, index, numbers))
+
+    def weights_set(self) -> None:
+        """Tell pages of what was set."""
+        self.told()
 
     def learns(self, layer: str) -> bool:
         """Whether bends of a layer act on what is learned."""
@@ -140,7 +153,7 @@ def begun(
 
 
 def first(
-    network: Training,
+    network: Network,
     run: Run,
     asked: Mapping[str, Any],
     batches: Data,
@@ -199,44 +212,13 @@ def rates_of(optimizer: Optimizer, begin: int, end: int) -> bytes:
     return np.array([optimizer.rate(step) for step in steps], np.float32).tobytes()
 
 
-class Training:
-    """Mixin: a Network's state in a training; `trained` is None while nothing trains."""
-
-    graph: Graph
-    plan: Plan
-    revision: int
-    observe: str | Sequence[str]
-
-    def _compile(self, target: Target | None) -> None:
-        raise NotImplementedError
-
-    def _forget_patches(self) -> None:
-        raise NotImplementedError
-
-    def _begin_training(self) -> None:
-        self.trained: Trained | None = None
-
-    def train(self, trained: Trained | None) -> None:
-        """Offer pages a training's Plan from now on; None: the network's own again."""
-        self.trained = trained
-        self.revision += 1
-
-    def take_state(self, state: Mapping[str, Array]) -> None:
-        """Take the weights that a page has learned."""
-        assert self.trained is not None
-        self.trained.last = state
-        own = self.weights()
-        graph = load.with_parameters(self.graph, own | {n: state[n] for n in own if n in state})
-        for edit in self.trained.edits:
-            graph = load.with_numbers(graph, *edit)
-        self.graph = graph
-        if lower.fits(self.plan, graph):
-            self.plan = lower.repack(self.plan, graph)
-            self._forget_patches()
-        else:
-            self._compile(self.plan.header.target)
-        self.revision += 1
-
-    def weights(self) -> dict[str, Array]:
-        """All parameters and buffers of now, by name."""
-        return load.parameters_of(self.graph)
+def take_state(network: Network, state: Mapping[str, Array]) -> None:
+    """Give a network the weights that a page has learned, and what was set by hand since."""
+    trained = network.contribution
+    assert isinstance(trained, Trained)
+    trained.last = state
+    own = network.weights()
+    graph = load.with_parameters(network.graph, own | {n: state[n] for n in own if n in state})
+    for edit in trained.edits:
+        graph = load.with_numbers(graph, *edit)
+    network.take_graph(graph)

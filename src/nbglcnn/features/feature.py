@@ -1,0 +1,207 @@
+"""What a feature offers a Viewer, and what a Viewer hands its features."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import traitlets
+
+from nbglcnn.errors import InputError, PageError
+from nbglcnn.graph import Array
+from nbglcnn.plan.schema import Patch
+from nbglcnn.widget.hosts import lifetime
+
+if TYPE_CHECKING:
+    from nbglcnn.widget.connection import Connection
+    from nbglcnn.widget.network import Network
+    from nbglcnn.widget.reading import Reader
+
+CLOSED = "this Viewer was closed; make another one"
+
+
+def _nothing(*_: Any) -> None:
+    return None
+
+
+@dataclass(frozen=True)
+class Feature:
+    """What one feature offers: a host has it as `offers`. What is left out, it doesn't do.
+
+    Args:
+        name: of the feature, in Python and in pages.
+        traits: that the Viewer gets, by name.
+        shared: the names of those that pages may set, all at once; `take` follows them.
+        messages: what is done with each kind of a page's messages, given one and its buffers.
+        blob: a blob that pages ask for, by its name; None where it isn't of this feature.
+        follow: is called behind each message of a page.
+        edits_changed, weights_changed: are called when the reader's edits, or the weights, have
+            changed.
+        weights_replaced: is called when other weights were loaded, before pages are shown them.
+        plan_changed: is called before pages are shown anything: the Plan may be another one.
+        first_example: is called when the network was compiled again for the first example of a
+            batch of so many.
+        views: the views of this feature by name, each with why it isn't there yet, "" where it is.
+        claim: why no other feature may change the weights now; "" where they may.
+        take_weights: brings the weights of now from where they change.
+        close: frees what it holds.
+    """
+
+    name: str
+    traits: Mapping[str, traitlets.TraitType[Any, Any]] = field(default_factory=dict)
+    shared: tuple[str, ...] = ()
+    take: Callable[[], None] = _nothing
+    messages: Mapping[type, Callable[[Any, Sequence[bytes]], None]] = field(default_factory=dict)
+    blob: Callable[[str], memoryview | None] = _nothing
+    follow: Callable[[], None] = _nothing
+    edits_changed: Callable[[], None] = _nothing
+    weights_changed: Callable[[], None] = _nothing
+    weights_replaced: Callable[[], None] = _nothing
+    plan_changed: Callable[[], None] = _nothing
+    first_example: Callable[[int], None] = _nothing
+    views: Callable[[], Mapping[str, str]] = dict
+    claim: Callable[[], str] = str
+    take_weights: Callable[[], None] = _nothing
+    close: Callable[[], None] = _nothing
+
+
+class Host:
+    """A Viewer as its features see it: its network, connection and reader, and its traits.
+
+    It holds no reference to the Viewer, which goes when its last user has gone. `closed` is whether
+    it has been closed.
+    """
+
+    reader: Reader
+
+    def __init__(self, viewer: Any, network: Network, connection: Connection) -> None:
+        self._viewer = weakref.ref(viewer)
+        self.network = network
+        self.connection = connection
+        self.features: list[Any] = []
+        self._telling = 0
+
+    def add(self, feature: Any) -> None:
+        """Take the host of a feature, which has what it offers as `offers`."""
+        self.features.append(feature)
+
+    def feature(self, name: str) -> Any:
+        """The host of the feature of this name; None in a Viewer without it."""
+        return next((one for one in self.features if one.offers.name == name), None)
+
+    def needed(self, name: str) -> Any:
+        """The same; InputError in a Viewer without it."""
+        found = self.feature(name)
+        if found is None:
+            raise InputError(f"this needs the feature {name!r}, and this Viewer was made without")
+        return found
+
+    def offers(self) -> Iterator[Feature]:
+        """What all features offer, in their order."""
+        for one in self.features:
+            yield one.offers
+
+    # The Viewer
+
+    def show(self) -> int:
+        """Bring the pages up to date; the revision that they are shown."""
+        found: int | None = lifetime.call(self._viewer, "_offer_again")
+        return self.connection.revision if found is None else found
+
+    def show_patches(self, patches: Sequence[Patch]) -> None:
+        """The same by what has changed in the weights; all of it where that is ()."""
+        lifetime.call(self._viewer, "_show_patches", patches)
+
+    def load_weights(self, weights: Mapping[str, Any]) -> None:
+        """Load other weights, as `Viewer.load_state_dict`."""
+        lifetime.call(self._viewer, "load_state_dict", weights)
+
+    def unbent(self, layer: str) -> Array:
+        """A layer's value before its own edits."""
+        self.check_open()
+        found: Array = self.reader.read([layer], unbent=True).arrays[0]
+        return found
+
+    def check_open(self) -> None:
+        """PageError where the Viewer was closed."""
+        if self.connection.closed or self._viewer() is None:
+            raise PageError(CLOSED)
+
+    def get(self, name: str) -> Any:
+        """A trait's value."""
+        return getattr(self._viewer(), name, None)
+
+    def set(self, **values: Any) -> None:
+        """Set traits, in one message to pages; `take` isn't called for them."""
+        viewer = self._viewer()
+        if viewer is None:
+            return
+        self._telling += 1
+        try:
+            with viewer.hold_sync():
+                for name, value in values.items():
+                    setattr(viewer, name, value)
+        finally:
+            self._telling -= 1
+
+    @property
+    def is_telling(self) -> bool:
+        """Whether Python sets a trait: nothing that a page has said."""
+        return self._telling > 0
+
+    # What has changed, for all features
+
+    def edits_changed(self) -> None:
+        """The reader's edits are others."""
+        for one in self.offers():
+            one.edits_changed()
+        lifetime.call(self._viewer, "_edits_changed")
+
+    def weights_changed(self) -> None:
+        """The weights are others."""
+        for one in self.offers():
+            one.weights_changed()
+
+    def weights_replaced(self) -> None:
+        """Other weights were loaded; pages don't have them yet."""
+        for one in self.offers():
+            one.weights_replaced()
+
+    def plan_changed(self) -> None:
+        """Pages are going to be shown the network, whose Plan may be another one."""
+        for one in self.offers():
+            one.plan_changed()
+
+    def take_weights(self) -> None:
+        """Bring the weights of now from where they change."""
+        for one in self.offers():
+            one.take_weights()
+
+    def views(self) -> dict[str, str]:
+        """All features' views, each with why it isn't there yet, "" where it is."""
+        found: dict[str, str] = {}
+        for one in self.offers():
+            for name, why in one.views().items():
+                found[name] = "" if found.get(name) == "" else why
+        return found
+
+    def close(self) -> None:
+        """Free what features hold."""
+        for one in self.offers():
+            one.close()
+
+    def first_example(self, batch: int) -> None:
+        """The network was compiled again for the first example of a batch."""
+        for one in self.offers():
+            one.first_example(batch)
+        self.set(example=0)
+
+    # Who may change the weights
+
+    def check_free(self, name: str) -> None:
+        """InputError where a feature other than this one claims the weights."""
+        for one in self.offers():
+            if one.name != name and (why := one.claim()):
+                raise InputError(why)

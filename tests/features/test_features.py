@@ -1,0 +1,106 @@
+"""A Viewer has its features in one list: without one of them the rest works."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import nbglcnn
+from nbglcnn import InputError, Noise, Viewer, transforms
+from nbglcnn.features.feature import Host
+from nbglcnn.widget.viewer import FEATURES
+
+RANDOM = np.random.default_rng(40)
+X = RANDOM.random((1, 3, 9, 7), np.float32)
+PICTURES = RANDOM.integers(0, 255, (4, 9, 7, 3), np.uint8)
+DATA = (RANDOM.random((8, 3, 9, 7), np.float32), RANDOM.random((8, 5), np.float32))
+
+
+def network() -> nn.Module:
+    torch.manual_seed(4)
+    layers = nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 63, 5)
+    return nn.Sequential(*layers).eval()
+
+
+def bend(viewer: Viewer) -> None:
+    before = viewer.activations["0"]
+    viewer.bend("0", transforms.multiply(2))
+    np.testing.assert_allclose(viewer.activations["0"], 2 * before, rtol=1e-6)
+    assert viewer.undo()
+
+
+def feed(viewer: Viewer) -> None:
+    viewer.input = Noise(seed=3)
+    assert viewer.input.shape == X.shape
+    viewer.input = X
+
+
+def train(viewer: Viewer) -> None:
+    before = viewer.state_dict()["3.bias"].clone()
+    viewer.train(DATA, steps=3, batch_size=4)
+    assert (viewer.state_dict()["3.bias"] != before).any()
+
+
+def mirror(viewer: Viewer) -> None:
+    model = network()
+    with torch.no_grad():
+        model[3].bias += 1
+    with nbglcnn.mirror(viewer, model) as made:
+        made(loss=0.5)
+    np.testing.assert_array_equal(viewer.state_dict()["3.bias"], model[3].bias.detach())
+
+
+def teach(viewer: Viewer) -> None:
+    teaching = viewer.teach(examples={"one": PICTURES[:2], "other": PICTURES[2:]})
+    teaching.train()
+    assert teaching.state == "ready"
+    teaching.stop()
+
+
+DOES: dict[str, Callable[[Viewer], None]] = {
+    "edits": bend,
+    "sources": feed,
+    "training": train,
+    "mirror": mirror,
+    "teaching": teach,
+}
+# What a feature uses of others, by their names.
+USES = {"mirror": {"training"}, "teaching": {"sources"}}
+
+
+def name_of(make: Callable[[Host], Any]) -> str:
+    viewer = Viewer(network(), X)
+    [name] = [one.offers.name for one in viewer._host.features if type(one) is make]
+    viewer.close()
+    return str(name)
+
+
+NAMES = {name_of(make): make for make in FEATURES}
+
+
+def test_the_list_has_every_feature_that_is_tested_here() -> None:
+    assert NAMES.keys() == DOES.keys()
+
+
+@pytest.mark.parametrize("without", DOES)
+def test_a_viewer_without_a_feature_has_all_others(without: str) -> None:
+    class Less(Viewer):
+        _features = tuple(make for name, make in NAMES.items() if name != without)
+
+    model = network()
+    viewer = Less(model, X)
+    with torch.no_grad():
+        expected = model(torch.from_numpy(X)).numpy()
+    np.testing.assert_allclose(viewer.output, expected, rtol=1e-5, atol=1e-6)
+    assert viewer.verify().ok
+    for name, does in DOES.items():
+        if name != without and without not in USES.get(name, ()):
+            does(viewer)
+    with pytest.raises(InputError, match="without"):
+        DOES[without](viewer)
+    viewer.show("0")
+    assert viewer.picture("0").size and "nbglcnn" in viewer.report()
+    viewer.close()
