@@ -14,7 +14,9 @@ import nbglcnn
 from equal import assert_equal
 from nbglcnn import Session, transforms
 from nbglcnn.features.edits.reference import edited
+from nbglcnn.features.edits.shader import TEXTS
 from nbglcnn.features.edits.transforms import KINDS, ellipse
+from nbglcnn.lowering.glsl import shader
 from nbglcnn.transforms import Transform
 
 SHAPES = [(1, 1, 1, 1), (2, 3, 7, 6), (1, 5, 1, 9), (3, 9, 13, 5), (2, 5, 11), (1, 4, 1)]
@@ -182,6 +184,13 @@ def test_a_transform_is_that_of_other_libraries(session: Session) -> None:
         some[:, channels] = 0.75 * x[:, channels] + 0.25 * whole[:, channels]
         assert_equal(session.read("input"), some, name=f"a quarter of {transform}")
     assert {transform.name for transform, _ in TRUE} == KINDS.keys() - APART
+
+
+def test_the_texts_of_transforms_have_their_places_in_the_shader() -> None:
+    lines = shader("bend.glsl").splitlines()
+    assert {word: lines.count(word) for word in TEXTS} == dict.fromkeys(TEXTS, 1)
+    kinds = [f"TRANSFORM == {name.upper()}" for name in KINDS]
+    assert [one for one in kinds if not any(one in text for text in TEXTS.values())] == []
 
 
 def test_numpy_says_the_same_of_each_example(session: Session) -> None:

@@ -172,9 +172,12 @@ WRONG: list[Any] = [
     {"source": {"kind": "radio", "input": "input"}},
     *({"source": {"kind": "noise", "input": "input", **one}} for one in (
         {"seed": -1}, {"seed": 2**40}, {"seed": 0.5}, {"mean": float("nan")}, {"std": -1},
-        {"std": float("inf")}, {"rate": -1}, {"rate": 5000}, {"owner": "p"}, {"input": ""},
-        {"input": "output"}, {"data": "x"}, {"count": 3}, {"labels": "x"}, {"title": "x" * 1001},
-        {"code": [0.0] * 5000}, {"code": "x"}, {"dtype": "float32"}, {"faces": "up"},
+        {"std": float("inf")}, {"owner": "p"}, {"input": ""}, {"input": "output"},
+        {"data": ""}, {"title": ""}, {"faces": "user"}, {"playing": False},  # of other kinds
+    )),
+    {"source": {"kind": "webcam", "input": "input", "faces": "up"}},
+    *({"source": {"kind": "latent", "input": "input", "code": code}} for code in (
+        [0.0] * 5000, [float("nan")], "x",
     )),
     {"source": {"kind": "webcam", "input": "input", "owner": "q"}},
     {"source": {"kind": "webcam", "input": "input", "data": "x"}},
@@ -220,7 +223,8 @@ def test_a_page_may_not_make_a_set_another(viewer: Viewer, page: ScriptedPage) -
     viewer.source = Images(SET, labels=[0] * 40, classes=["a"])
     told = viewer._source
     for one in ({"index": 40}, {"count": 41}, {"block": 1}, {"dtype": "float32"}, {"data": "x"},
-                {"labels": ""}, {"classes": "other"}, {"rate": 0.0}, {"owner": "p"}):  # fmt: skip
+                {"labels": ""}, {"classes": "other"}, {"rate": 0.0}, {"owner": "p"}, {"rate": -1},
+                {"rate": 5000}, {"seed": -1}, {"title": "x" * 1001}, {"code": []}):  # fmt: skip
         page.choose(**one)
         assert viewer._source == told
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import numpy as np
@@ -20,6 +20,7 @@ import nbglcnn
 from nbglcnn import Drawing, Images, InputError, Latent, Noise, Video, Webcam
 from nbglcnn.features.sources import input_source, items, records, video
 from nbglcnn.features.sources.blocks import KEPT, Blocks
+from nbglcnn.features.sources.kinds import KINDS, Source
 from nbglcnn.features.sources.picture import Picture
 from nbglcnn.plan.schema import Input
 from nbglcnn.widget.reading import BEFORE
@@ -95,6 +96,23 @@ def test_records_say_what_they_are_and_are_not_changed_in_place() -> None:
     assert repr(images) == "Images(12 items of 5×4 uint8, labels of 3 classes, index=0, rate=4.0)"
     assert repr(Images(np.zeros((1, 3, 5, 4), "f8"))) == "Images(1 item of 3×5×4 float64, index=0)"
     assert repr(Video(MP4, title="a.mp4")) == "Video('a.mp4', 0.0 MiB of video/mp4)"
+
+
+def test_each_kind_of_source_is_a_record_and_a_class_of_that_name() -> None:
+    assert [records.kind_of(record) for record in get_args(Source)] == list(KINDS)
+    for name, kind in KINDS.items():
+        record = kind.record(input="x")
+        sent = msgspec.to_builtins(record)
+        assert list(sent)[:3] == ["kind", "input", "owner"] and sent["kind"] == name
+        assert msgspec.convert(sent, Source) == record  # type: ignore[arg-type]
+        if kind.by_pages:
+            assert kind.of(record).wire("x") == record, "a page may begin it"
+
+
+def test_a_record_with_a_field_of_another_kind_is_refused() -> None:
+    for kind, field in (("noise", "faces"), ("webcam", "seed"), ("drawing", "data")):
+        with pytest.raises(msgspec.ValidationError, match=f"unknown field `{field}`"):
+            msgspec.convert({"kind": kind, "input": "x", field: ""}, Source)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
