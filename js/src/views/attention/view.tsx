@@ -3,7 +3,7 @@
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import { attended, type TokenPair, pairOf } from "../../explain/attended.ts";
+import { attended, pairOf, type TokenPair } from "../../explain/attended.ts";
 import type { Attention } from "../../explain/attention.ts";
 import type { Tensors } from "../../explain/chain.ts";
 import type { Products } from "../../explain/products.ts";
