@@ -1,4 +1,7 @@
-"""Writes docs/operators.md from the operators' own records: `python scripts/generate_docs.py`."""
+"""Writes the generated files of docs/: `python scripts/generate_docs.py`.
+
+The records of the operators give docs/operators.md, the imports docs/pictures/house.svg.
+"""
 
 import inspect
 import json
@@ -6,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 
+import draw_house
 from nbglcnn.graph import PADDING_IDX
 from nbglcnn.load.bounds import MAX_RANK
 from nbglcnn.load.draft import OPSET
@@ -137,3 +141,4 @@ def _sentence(docstring: str | None) -> str:
 
 if __name__ == "__main__":
     FILE.write_text(text(), encoding="utf-8")
+    draw_house.FILE.write_text(draw_house.text(), encoding="utf-8")

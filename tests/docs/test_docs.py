@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page
 
+import draw_house
 import generate_docs
 import nbglcnn
 
@@ -84,6 +85,32 @@ def test_the_readmes_web_page_shows_what_its_plan_gives(
 def test_operators_md_is_current() -> None:
     written = generate_docs.FILE.read_text(encoding="utf-8")
     assert written == generate_docs.text(), "run `python scripts/generate_docs.py`"
+
+
+def test_the_drawing_of_the_house_is_current() -> None:
+    written = draw_house.FILE.read_text(encoding="utf-8")
+    assert written == draw_house.text(), "run `python scripts/generate_docs.py`"
+
+
+def test_a_layer_of_the_house_imports_lower_layers_alone() -> None:
+    imports = {"cli": {"widget"}, "widget": {"plan", "edits"}, "edits": {"plan", "widget"}}
+    drawn = draw_house.layers({**imports, "plan": set()}, {("edits", "widget")})
+    assert drawn == [["plan"], ["edits"], ["widget"], ["cli"]]
+
+
+@pytest.mark.parametrize(
+    ("imports", "upward", "message"),
+    [
+        ({"edits": {"widget"}, "widget": {"edits"}}, set(), "is a cycle"),
+        ({"edits": set(), "widget": set()}, {("edits", "widget")}, "it is no import"),
+        ({"widget": {"edits"}, "edits": set()}, {("widget", "edits")}, "it closes no cycle"),
+    ],
+)
+def test_the_house_marks_the_imports_that_close_a_cycle(
+    imports: dict[str, set[str]], upward: set[tuple[str, str]], message: str
+) -> None:
+    with pytest.raises(SystemExit, match=message):
+        draw_house.layers(imports, upward)
 
 
 def test_source_quoted_in_contributing_is_the_source() -> None:

@@ -1,1 +1,1 @@
-"""What a Viewer can do besides showing its network: one folder a feature."""
+"""The features of a Viewer, one folder each."""

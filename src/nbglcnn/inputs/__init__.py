@@ -1,1 +1,1 @@
-"""What users give as a network's input, as arrays of its shape and type."""
+"""Arguments as arrays of the network's input shapes and types."""

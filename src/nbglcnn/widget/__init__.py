@@ -1,4 +1,4 @@
-"""The widget: what the user sees and asks. The only folder that imports anywidget."""
+"""The Jupyter widget: the Viewer and its pages. The only folder that imports anywidget."""
 
 from typing import TYPE_CHECKING, Any
 

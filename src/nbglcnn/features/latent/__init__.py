@@ -1,1 +1,1 @@
-"""Latents: a network cut at a layer whose value a reader moves."""
+"""Latents: codes in the place of a layer's value."""

@@ -1,4 +1,4 @@
-"""Teaching: a linear head behind a frozen network, of examples that somebody collects."""
+"""Teaching: a linear head behind a frozen network, fitted to examples."""
 
 from nbglcnn.features.teaching.head import Head, fit
 from nbglcnn.features.teaching.lesson import Example, Lesson

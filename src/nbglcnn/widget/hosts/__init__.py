@@ -1,1 +1,1 @@
-"""What only one notebook host needs: private names of ipykernel and marimo."""
+"""Code for single notebook hosts, with private names of ipykernel and marimo."""
