@@ -1,4 +1,4 @@
-// Named uniform slots of the page's own shaders and of edits, as lowering/slots.py has them of a Plan's: a table of names and
+// Named uniform slots of the page's own shaders and of edits, as codegen/slots.py has them of a Plan's: a table of names and
 // GLSL types gives the macros by which the shader finds its numbers, u_name, and the words that they are written to.
 import { FLOATS, INTEGERS, type SlotWords } from "./uniforms.ts";
 
