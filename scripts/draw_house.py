@@ -23,7 +23,7 @@ IMPORTED = re.compile(r'^(?:import|export)\b([^;]*?)\bfrom\s+"(\.[^"]+)";', re.M
 # For each language the imports that close a cycle: the importing folder or file, the imported one.
 UPWARD = {
     PYTHON: {
-        *(("features", "widget"), ("lowering", "ops"), ("load", "features")),
+        *(("features", "widget"), ("load", "features")),
         *(("reference", "features"), ("runtime", "features"), ("transforms", "features")),
     },
     PAGE: {("views", "features")},
@@ -32,6 +32,7 @@ SAYS = {
     PYTHON: {
         "api": "compile, check, verify",
         "cli": "the command nbglcnn",
+        "codegen": "GLSL, uniforms, passes",
         "features": "one folder each: host, records, public classes",
         "gradients": "Graph → Graph with gradients",
         "graph": "Graph and Node",
@@ -52,9 +53,11 @@ SAYS = {
         "loader": "what anywidget imports",
         "network": "names, stages, displays",
         "page": "client of an exported page",
+        "pictures": "colour maps, mosaics",
         "plan": "the Plan's format, checks, scheduling",
         "runtime": "a session, any web page",
         "state": "signals that views share",
+        "statistics": "histograms and summaries",
         "views": "tabs and their components",
         "webgl": "a Plan on WebGL 2",
         "widget": "the widget in a page",
@@ -243,9 +246,9 @@ class Column:
             for rows, files in drawn
         )
 
-    def draw(self, to: Drawing, drawn: Layers, bottom: float) -> None:
-        """Draw these layers, the first at the bottom."""
-        y = bottom
+    def draw(self, to: Drawing, drawn: Layers, bottom: float, height: float) -> None:
+        """Draw these layers over a height, the first at the bottom."""
+        y, gap = bottom, (height - self.height(drawn)) / len(drawn) + GAP
         for rows, files in drawn:
             for line in reversed(_wrapped(files)):
                 to.text(self.x + 4, y - 4, line)
@@ -255,7 +258,7 @@ class Column:
                 y -= tall + GAP
                 for k, part in enumerate(row):
                     self._draw_box(to, part, self.x + k * (width + GAP), y, width, tall)
-            y -= GAP
+            y -= gap
 
     def _tall(self, row: Sequence[str]) -> float:
         return 27 + 12 * max(len(self._said(part, _width(row))) for part in row)
@@ -293,13 +296,15 @@ def text() -> str:
     if missing:
         raise SystemExit(f"draw_house.py: say in SAYS what the features {sorted(missing)} do")
     to = Drawing()
-    top = 48 + max(column.height(column.above) for column in columns)
+    above = max(column.height(column.above) for column in columns)
+    below = max(column.height(column.below) for column in columns)
+    top = 48 + above
     middle = top + 44 + len(features) * (FEATURE + 4)
-    bottom = middle + max(column.height(column.below) for column in columns) + GAP
+    bottom = middle + below + GAP
     for column, title in zip(columns, ("Python: src/nbglcnn", "The page: js/src"), strict=True):
         to.text(column.x, 28, title, "title")
-        column.draw(to, column.above, top - GAP)
-        column.draw(to, column.below, bottom)
+        column.draw(to, column.above, top - GAP, above)
+        column.draw(to, column.below, bottom, below)
         to.box(column.x, top, COLUMN, middle - top - GAP, "box")
         to.text(column.x + 8, top + 17, "features/", "name")
         if mark := column.mark("features"):
