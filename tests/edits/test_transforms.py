@@ -13,10 +13,10 @@ from torch import nn
 import nbglcnn
 from equal import assert_equal
 from nbglcnn import Session, transforms
+from nbglcnn.codegen.glsl import shader
 from nbglcnn.features.edits.reference import edited
 from nbglcnn.features.edits.shader import TEXTS
 from nbglcnn.features.edits.transforms import KINDS, ellipse
-from nbglcnn.lowering.glsl import shader
 from nbglcnn.transforms import Transform
 
 SHAPES = [(1, 1, 1, 1), (2, 3, 7, 6), (1, 5, 1, 9), (3, 9, 13, 5), (2, 5, 11), (1, 4, 1)]
