@@ -37,6 +37,12 @@ class Base:
     dtype: torch.dtype
     version: int = 0
 
+    @property
+    def is_constant(self) -> bool:
+        """Whether it has the numbers of a constant, to which nothing was written."""
+        meta = self.first.meta
+        return self.version == 0 and not meta["varies"] and not meta["parameters"]
+
 
 @dataclass(eq=False, slots=True)
 class Tracked:
@@ -145,6 +151,8 @@ class Memory:
         if one is None:
             self.add(tensor, node)
             return
+        if 0 in one.shape:
+            return
         base = one.base
         whole = (one.shape, one.strides, one.offset) == (base.shape, base.strides, base.offset)
         base.node = node if whole else self._scattered(base, one, node)
@@ -193,6 +201,9 @@ class Memory:
             begin, end = _span(base.shape, base.strides, base.offset)
             first, last = _span(shape, strides, offset)
             if last <= begin or end <= first:
+                continue
+            # A constant that begins or ends beyond another one, and was met later.
+            if base.is_constant and (first < begin or last > end):
                 continue
             node = self._gathered(base, tensor)
             self._track(tensor, Tracked(base, node, base.version, shape, strides, offset))
