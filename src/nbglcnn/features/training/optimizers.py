@@ -201,7 +201,9 @@ def alike(optimizer: Any) -> str:
     """What is said where an optimizer is none of these: the one that does the same, if any."""
     kind = optimizer if isinstance(optimizer, type) else type(optimizer)
     home = "torch.optim" if kind.__module__.startswith("torch.optim.") else kind.__module__
-    given = f"{'the class ' * (kind is optimizer)}{home.removesuffix('.features.training.optimizers')}."
+    given = (
+        f"{'the class ' * (kind is optimizer)}{home.removesuffix('.features.training.optimizers')}."
+    )
     given = repr(optimizer) if isinstance(optimizer, str) else given + kind.__name__
     name = optimizer if isinstance(optimizer, str) else kind.__name__
     own = next((one for one in (SGD, Adam, AdamW) if one.__name__.lower() == name.lower()), None)
