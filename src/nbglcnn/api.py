@@ -107,6 +107,7 @@ def verify(session: Session, model: Any, x: Any = None, *, preprocess: Any = Non
     the second call computes differently are not ok either, and the report says so.
     `report.ok` is the verdict, `report.first_diverging` where to look. Where the session bends
     values, the model is compared with the same bends replayed.
+    Numbers far below 1e-6 always match: scale the model's output to compare those.
 
     Raises:
         InputError: `session` is no Session, `x` is missing or doesn't fit the Plan, or a bend

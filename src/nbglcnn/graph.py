@@ -40,17 +40,26 @@ def _frozen(mapping: Mapping[str, Any]) -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A named tensor. `data` is set for constants (parameters and what was folded from them)."""
+    """A named tensor. `data` is set for constants (parameters and what was folded from them).
+
+    `follows_parameters`: new weights change the numbers of this constant.
+    """
 
     name: str
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     data: Array | None = None
+    follows_parameters: bool = False
 
     @property
     def is_constant(self) -> bool:
         """Whether the value is known when the Plan is made."""
         return self.data is not None
+
+
+def fixed(values: Mapping[str, Value], value: str) -> Array | None:
+    """A constant's data when no new weights can change its numbers, else None."""
+    return None if not value or values[value].follows_parameters else values[value].data
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +212,10 @@ class Graph:
     def constant(self, value: str) -> Array | None:
         """A value's data when it is known at compile time, else None."""
         return self.values[value].data if value else None
+
+    def fixed(self, value: str) -> Array | None:
+        """A constant's data when no new weights can change its numbers, else None."""
+        return fixed(self.values, value)
 
     def rounded(self) -> frozenset[str]:
         """Keys of what follows from numbers that the model itself rounds to float16.

@@ -115,6 +115,8 @@ _OF_TORCH: Mapping[str, tuple[Callable[..., Loss], tuple[str, ...]]] = {
     "BCEWithLogitsLoss": (bce_with_logits, ()),
     "CrossEntropyLoss": (cross_entropy, ("label_smoothing",)),
 }
+# A module's hooks that PyTorch calls around its forward and backward.
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
 def understood(loss: Any) -> Loss | str:
@@ -145,6 +147,18 @@ def _of_torch(loss: Any, made: Callable[..., Loss], names: tuple[str, ...]) -> L
                 f"{kind}({name}=…) isn't supported; compute that loss in a module's forward, and "
                 "give the key of its output as `loss`"
             )
+    if kind == "CrossEntropyLoss" and loss.ignore_index >= 0:
+        raise InputError(
+            f"{kind}(ignore_index={loss.ignore_index}) isn't supported: every class counts; "
+            "compute that loss in a module's forward, and give the key of its output as `loss`"
+        )
+    hooks = [name for name in HOOKS if getattr(loss, name, None)]
+    if hooks or "forward" in vars(loss):
+        raise InputError(
+            f"{kind}: a hook or a forward of its own changes this loss, and would be ignored; "
+            "remove it, or compute the loss in a module's forward, and give the key of its output "
+            "as `loss`"
+        )
     return made(**{name: getattr(loss, name) for name in names})
 
 

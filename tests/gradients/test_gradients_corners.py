@@ -56,6 +56,8 @@ ROWS: dict[str, tuple[Function, Tensor]] = {
     "clamp min": (lambda x: x.clamp(min=0), X),
     "clamp max": (lambda x: x.clamp(max=1), X),
     "clamp by tensors": (lambda x: x.clamp(like(x, -1), like(x, 1)), X),
+    "clip by tensors": (lambda x: x.clip(like(x, -1), like(x, 1)), X),
+    "clip from a tensor": (lambda x: x.clip(min=like(x, -1)), X),
     "clamp by tensors that cross": (lambda x: x.clamp(like(x, 2), like(x, 1)), X),
     "clamp_min by a tensor": (lambda x: torch.clamp_min(x, torch.tensor([1.0])), X),
     "clamp_max by a tensor": (lambda x: torch.clamp_max(x, torch.tensor([1.0])), X),

@@ -15,7 +15,7 @@ from nbglcnn import Viewer, compare
 from nbglcnn.errors import InputError, UnsupportedModel, UnsupportedOperator
 from nbglcnn.graph import Graph
 from nbglcnn.load import load, with_parameters
-from nbglcnn.lowering.lower import lower
+from nbglcnn.lowering.lower import lower, repack
 from nbglcnn.reference import reference
 from nbglcnn.runtime.session import Session
 
@@ -344,3 +344,54 @@ def test_weights_of_another_kind_name_the_remedy(kind, change, remedy) -> None:
         f"0.weight: a {kind} tensor was given; weights are dense tensors of real numbers. "
         f"Convert it with {remedy}"
     )
+
+
+class Indexed(nn.Module):
+    """An index in a buffer, and what is done with it."""
+
+    def __init__(self, use: Callable[..., torch.Tensor], index: list[int]) -> None:
+        super().__init__()
+        self.use = use
+        self.register_buffer("index", torch.tensor(index))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.use(x, self.index)
+
+
+INDEXED: dict[str, Callable[..., torch.Tensor]] = {
+    "index_select": lambda x, i: x.index_select(1, i),
+    "embedding": lambda x, i: F.embedding(i, x[0, 0]),
+    "two axes": lambda x, i: x[:, i, i],
+    "argsort": lambda x, i: x[..., i.float().argsort()],
+    "gather": lambda x, i: x.gather(1, i.reshape(1, 3, 1, 1).expand(2, 3, 4, 4)),
+    "index_add": lambda x, i: torch.zeros(x.shape).index_add(1, i, x),
+    "index_put": lambda x, i: x[0].index_put((i,), x[1] * 2, accumulate=True),
+    "index_copy": lambda x, i: x.index_copy(1, i, x * 2),
+}
+
+
+def with_new_weights(model: nn.Module, new: nn.Module, x: torch.Tensor, observe="all"):
+    """The output of a Plan for `model` once it has the weights of `new`."""
+    graph, arrays = load(model.eval(), x)
+    plan = lower(graph, observe=observe)
+    with Session(plan) as session:
+        session.run(*arrays)
+        session.replace_weights(repack(plan, with_parameters(graph, new.state_dict())))
+        return session.run(*arrays)["output"]
+
+
+@pytest.mark.parametrize("observe", ["all", "outputs"])
+@pytest.mark.parametrize("name", INDEXED)
+def test_another_index_in_a_buffer_chooses_other_elements(name: str, observe: str) -> None:
+    x = torch.randn(2, 3, 4, 4)
+    for index in ([2, 1, 0], [2, 0, 1]):
+        new = Indexed(INDEXED[name], index).eval()
+        found = with_new_weights(Indexed(INDEXED[name], [0, 1, 2]), new, x, observe)
+        assert_equal(found, new(x).numpy(), name=name)
+
+
+@pytest.mark.parametrize("name", ["index_add", "index_put"])
+def test_another_index_in_a_buffer_may_add_to_a_slice_twice(name: str) -> None:
+    x, new = torch.randn(2, 3, 4, 4), Indexed(INDEXED[name], [2, 2, 0]).eval()
+    found = with_new_weights(Indexed(INDEXED[name], [0, 1, 2]), new, x)
+    assert_equal(found, new(x).numpy(), name=name)

@@ -282,3 +282,21 @@ def test_what_a_model_gives_besides_tensors_is_told() -> None:
     ]
     assert warned[0].filename == __file__
     assert list(plan.header.outputs) == ["output['maps']", "output['more'][0]"]
+
+
+def test_an_encoder_that_computes_with_nested_tensors_names_the_setting_that_ends_it() -> None:
+    class Padded(nn.Module):
+        def __init__(self, **options: bool) -> None:
+            super().__init__()
+            layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+            self.encoder = nn.TransformerEncoder(layer, 1, **options)
+
+        def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+            return self.encoder(x, src_key_padding_mask=mask)
+
+    x = torch.randn(2, 3, 8), torch.tensor([[False, False, True], [False] * 3])
+    with pytest.raises(UnsupportedModel, match=r"encoder .* enable_nested_tensor=False"):
+        nbglcnn.compile(Padded().eval(), x)
+    dense = Padded(enable_nested_tensor=False).eval()
+    with Session(nbglcnn.compile(dense, x)) as session:
+        assert_equal(session.run(x)["output"], dense(*x).detach().numpy())

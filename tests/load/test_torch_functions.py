@@ -207,6 +207,9 @@ def test_a_loss_in_forward_is_pytorchs(name: str) -> None:
     compare(LOSSES[name], X)
 
 
+THREE = torch.randn(2, 3, 4, 3, generator=torch.Generator().manual_seed(0))
+FORBIDDEN = torch.zeros(len(X), len(X)).index_fill(0, torch.tensor([0]), -inf)
+
 OTHERS: dict[str, Function] = {
     "fmax": lambda m, x: torch.fmax(x, OTHER),
     "fmin": lambda m, x: torch.fmin(OTHER, x),
@@ -217,6 +220,18 @@ OTHERS: dict[str, Function] = {
     "copysign": lambda m, x: torch.copysign(x + 1, x),
     "copysign of a number": lambda m, x: torch.copysign(x, -2),
     "copysign of -0": lambda m, x: torch.copysign(x, torch.tensor(-0.0)),
+    "cross by the first axis of length 3": lambda m, x: torch.cross(
+        THREE * x.sum(), THREE.flip(0, 3), None
+    ),
+    "cross by an axis": lambda m, x: torch.cross(THREE * x.sum(), THREE.flip(0, 3), 3),
+    "median beside NaN": lambda m, x: torch.cat([*torch.where(x > 0, x, nan).median(1)]),
+    "median": lambda m, x: x.median(1)[0],
+    "remainder by infinity": lambda m, x: torch.remainder(x, inf),
+    "remainder by infinities": lambda m, x: torch.remainder(x, -inf * x.abs()),
+    "remainder": lambda m, x: torch.remainder(x * 5, torch.tensor(-0.7)),
+    "attention that a float mask forbids": lambda m, x: F.scaled_dot_product_attention(
+        x[None, None], x[None, None], x[None, None], FORBIDDEN
+    ),
     "trace": lambda m, x: torch.einsum("ii", x.T @ x),
     "diagonal": lambda m, x: torch.einsum("ii->i", x.T @ x),
     "diagonals": lambda m, x: torch.einsum("iij, j", torch.stack([x.T @ x] * 5, 2), x[0]),

@@ -1,5 +1,6 @@
 """Batches in pieces: a Session gives what the model makes of all examples at once, or refuses."""
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -356,3 +357,20 @@ def test_no_ordinary_network_computes_across_examples(name: str) -> None:
         plan = nbglcnn.compile(model, own, observe="outputs")
         assert [value.mixed for value in plan.values] == [""] * len(plan.values)
         assert all(value.by_example for value in plan.values)
+
+
+VANISHING: dict[str, Callable[[Tensor], Tensor]] = {
+    "cumprod": lambda x: x.cumprod(0),
+    "doubling": lambda x: x if len(x) == 1 else x + x.flip(0),
+    "mean of several": lambda x: x if len(x) == 1 else x - x.mean(0),
+    "loop": lambda x: functools.reduce(lambda y, k: y + x[k : k + 1], range(1, len(x)), x),
+}
+
+
+@pytest.mark.parametrize("name", VANISHING)
+def test_what_leaves_no_node_for_one_example_is_not_run_in_pieces(name: str) -> None:
+    applied, words = Applied(VANISHING[name]), "computes across the examples"
+    for model in (applied, nn.Sequential(nn.Tanh(), applied)):
+        plan = nbglcnn.compile(model.eval(), torch.randn(1, 3))
+        with Session(plan) as session, pytest.raises(InputError, match=words):
+            session.run(torch.randn(3, 3))

@@ -386,3 +386,16 @@ def test_an_array_in_one_channel_leaves_those_in_others(session: Session, x: tor
         session.inject("relu", array, channels=channels)
         right[:, channels] = array
         np.testing.assert_array_equal(session.run(x)["relu"], right)
+
+
+@pytest.mark.parametrize("transform", [transforms.noise(0.2), transforms.salt_and_pepper(0.5)])
+def test_a_random_bend_of_a_batch_in_pieces_is_refused(transform: Any) -> None:
+    x = torch.randn(4, 3, 6, 6)
+    model = nn.Sequential(nn.Conv2d(3, 2, 3)).eval()
+    with Session(nbglcnn.compile(model, x[:2])) as session:
+        bend = session.bend("0", transform)
+        with pytest.raises(InputError, match=r"0 is bent by .* pieces of 2.* batch of 4"):
+            session.run(x)
+        assert session.run(x[:1])["0"].shape == (1, 2, 4, 4)
+        bend.enabled = False
+        assert np.allclose(session.run(x)["0"], model(x).detach().numpy(), **TOLERANCE)

@@ -506,6 +506,19 @@ def test_arguments_that_do_not_fit_are_refused() -> None:
     assert words.endswith("all of the data (Sequential.forward takes 1 input; 2 were given)")
     assert "reduction='sum'" in refused(model, (x, y), nn.MSELoss(reduction="sum"))
     assert "pos_weight" in refused(model, (x, y), nn.BCEWithLogitsLoss(pos_weight=torch.ones(5)))
+    ignoring = nn.CrossEntropyLoss(ignore_index=2)
+    assert "ignore_index=2" in refused(model, (x, torch.full((4,), 2)), ignoring)
+    for hook in (
+        "register_forward_hook",
+        "register_forward_pre_hook",
+        "register_full_backward_hook",
+    ):
+        hooked = nn.MSELoss()
+        getattr(hooked, hook)(lambda *_: None)
+        assert "MSELoss: a hook" in refused(model, (x, y), hooked)
+    replaced = nn.MSELoss()
+    replaced.forward = lambda a, b: (a - b).abs().mean()
+    assert "MSELoss: a hook or a forward of its own" in refused(model, (x, y), replaced)
     assert "KLDivLoss" in refused(model, (x, y), nn.KLDivLoss())
     assert "0.weight" in refused(model, (x, y), parameters=["0.wieght"])
     body = nn.Sequential(OrderedDict(body=model, head=nn.Linear(5, 5))).eval()

@@ -169,6 +169,10 @@ class Builder:
         """The data of a value that is known now, else None."""
         return self.graph.constant(value)
 
+    def fixed(self, value: str) -> Array | None:
+        """A constant's data when no new weights can change its numbers, else None."""
+        return self.graph.fixed(value)
+
     def epilogue(self, node: Node) -> Epilogue:
         """What was fused behind `node`; nothing but its own output when there is no fusion."""
         return self.epilogues.get(node.name, Epilogue(node.outputs[0]))

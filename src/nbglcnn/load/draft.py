@@ -141,7 +141,7 @@ class State:
         """The Value record of a resolved name."""
         data = self.constants.get(name)
         if data is not None:
-            return Value(name, data.shape, data.dtype, data)
+            return Value(name, data.shape, data.dtype, data, name in self.derived)
         return Value(name, self.shapes[name], self.dtypes[name])
 
 

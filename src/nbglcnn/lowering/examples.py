@@ -94,6 +94,14 @@ class Examples:
         state = self._states.get(value)
         return state.node if isinstance(state, Mixed) else None
 
+    def is_across(self, key: str) -> bool:
+        """Whether the framework showed a key to compute across examples.
+
+        An operator that changes nothing for a single example leaves no node: its output is then
+        another name of its input's value, as `x.cumprod(0)` is.
+        """
+        return self._graph.dependences.get(key) == "across"
+
     def is_by_example(self, value: str) -> bool:
         """Whether a value's first axis counts the examples, each computed by itself."""
         state, shape = self._states.get(value), self._graph.shape(value)

@@ -86,7 +86,7 @@ class Limits:
         """The ends of a value, each of them None where the network doesn't say it."""
         if name in self._known:
             return self._known[name]
-        data = self._graph.constant(name) if name else None
+        data = self._graph.fixed(name)
         return OPEN if data is None else _ends_of(data)
 
     def _of_node(self, node: Node) -> p.Bounds:
@@ -128,11 +128,11 @@ class Limits:
     def _affine(self, node: Node) -> p.Bounds:
         """Of a value and one number, the same for all elements."""
         first, second = node.inputs
-        data = self._graph.constant(second)
+        data = self._graph.fixed(second)
         turned = data is None and node.op in ("Add", "Mul", "Sub")
         if turned:
             first, second = second, first
-            data = self._graph.constant(second)
+            data = self._graph.fixed(second)
         if data is None or data.dtype.kind != "f" or not data.size or (data != data.flat[0]).any():
             return OPEN
         by = float(data.flat[0])
@@ -165,7 +165,7 @@ class Limits:
 
     def _is_mean(self, node: Node) -> bool:
         """Whether a convolution takes a weighted mean at each place, as a change to grey does."""
-        weight = self._graph.constant(node.inputs[1])
+        weight = self._graph.fixed(node.inputs[1])
         if weight is None or any(node.inputs[2:]) or any(node.attributes.get("pads", ())):  # type: ignore[arg-type]
             return False
         sums = weight.reshape(len(weight), -1).sum(1)

@@ -126,8 +126,11 @@ def lower(
 def _by_example(examples: Examples, key: Key, value: p.Value, layers: Mapping[str, str]) -> p.Value:
     """The value with what it follows from; `layers` are the names of nodes' layers."""
     node = examples.mixing(key.value)
-    mixed = "" if node is None else layers.get(node.name, layer_name(node))
-    by_example = examples.is_by_example(key.value)
+    across = examples.is_across(key.name)
+    mixed = key.name if across else ""
+    if node is not None:
+        mixed = layers.get(node.name, layer_name(node))
+    by_example = not across and examples.is_by_example(key.value)
     return msgspec.structs.replace(value, by_example=by_example, mixed=mixed)
 
 

@@ -125,9 +125,9 @@ def mean(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
 def extreme(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
     """Max and Min: what gave the result; those that are equal have the same share.
 
-    Of PyTorch's clamp, whose bounds are tensors, the first has all: what is clamped.
+    Of PyTorch's clamp and clip, whose bounds are tensors, the first has all: what is clamped.
     """
-    if torch_operator(node).startswith("clamp"):
+    if torch_operator(node).startswith(("clamp", "clip")):
         return _bounded(rules, node, dy[0])
     if not any(map(rules.wants, node.inputs)):
         return [""] * len(node.inputs)

@@ -113,9 +113,10 @@ def _evenly_spaced(indices: Array) -> bool:
 def _draw(b: Builder, node: Node) -> None:
     choice, indices = _CHOICES[node.op](b, node), b.constant(node.inputs[1])
     value = node.outputs[0]
-    if node.op == "Gather" and indices is not None:
+    fixed = b.fixed(node.inputs[1])
+    if node.op == "Gather" and fixed is not None:
         shape, axis = b.shape(node.inputs[0]), axis_of(b, node, 0)
-        positive = np.where(indices < 0, indices + shape[axis], indices).reshape(-1)
+        positive = np.where(fixed < 0, fixed + shape[axis], fixed).reshape(-1)
         if _evenly_spaced(positive):
             step = int(positive[1] - positive[0]) if positive.size > 1 else 1
             place(b, node, whole(shape).sliced(axis, int(positive[0]), positive.size, step))

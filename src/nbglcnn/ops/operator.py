@@ -29,6 +29,12 @@ class Facts(Protocol):
     def constant(self, value: str) -> Array | None:
         """The data of a value that is known now, else None."""
 
+    def fixed(self, value: str) -> Array | None:
+        """A constant's data when no new weights can change its numbers, else None.
+
+        A decision that depends on the numbers themselves needs these.
+        """
+
 
 Allowed = Callable[[Attribute], bool]
 # Of a node and the gradients with respect to its outputs ("" where there is none) those with

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nbglcnn.errors import ModelError
-from nbglcnn.graph import FORWARD, Array, Attribute, Graph, Node, Value
+from nbglcnn.graph import FORWARD, Array, Attribute, Graph, Node, Value, fixed
 
 if TYPE_CHECKING:
     from nbglcnn.ops.operator import Facts, Shape
@@ -55,6 +55,10 @@ class Rules:
     def constant(self, value: str) -> Array | None:
         """A value's data when it is known at compile time, else None."""
         return self.values[value].data if value else None
+
+    def fixed(self, value: str) -> Array | None:
+        """A constant's data when no new weights can change its numbers, else None."""
+        return fixed(self.values, value)
 
     def wants(self, value: str) -> bool:
         """Whether anybody asks for the gradient with respect to a value, or for one behind it.

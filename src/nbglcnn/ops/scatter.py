@@ -82,9 +82,14 @@ def _slices_problem(facts: Facts, node: Node) -> str | None:
 
 
 def _table(facts: Facts, node: Node) -> bool:
-    """Whether it is known now which update each slice takes, and that it takes but one."""
-    data = facts.constant(node.inputs[1])
-    return data is not None and (_join(node) == 0 or _unlike(data, facts.shape(node.inputs[0])))
+    """Whether it is known now which update each slice takes, and that it takes but one.
+
+    Indices that new weights change may name a slice twice then.
+    """
+    if _join(node) == 0:
+        return facts.constant(node.inputs[1]) is not None
+    data = facts.fixed(node.inputs[1])
+    return data is not None and _unlike(data, facts.shape(node.inputs[0]))
 
 
 def _unlike(data: Array, shape: Shape) -> bool:

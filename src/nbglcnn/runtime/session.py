@@ -16,7 +16,7 @@ import numpy.typing as npt
 from nbglcnn.errors import DeviceError, InputError, ModelError, SessionClosed, unknown
 from nbglcnn.features.edits.bends import Bend, Bends
 from nbglcnn.features.edits.editor import Editor
-from nbglcnn.features.edits.records import Edit
+from nbglcnn.features.edits.records import Edit, check_seeded
 from nbglcnn.features.edits.skipped_passes import not_run, skipped
 from nbglcnn.features.edits.stacks import stacks_of
 from nbglcnn.features.edits.store import EditState
@@ -445,6 +445,7 @@ class Session:
 
             if count is None:
                 return run(arrays)
+            check_seeded(self._store.edits, self.plan.header.batch, count)
             return batching.joined(values, arrays, self.plan.header.batch, count, run)
 
     def _asked(self, computed: Sequence[p.Value], keys: Sequence[str]) -> list[p.Value]:

@@ -49,6 +49,17 @@ def parameters_of(edit: Edit) -> dict[str, float]:
     return dict(zip(names, edit.parameters, strict=False))
 
 
+def check_seeded(edits: Iterable[Edit], batch: int, count: int) -> None:
+    """InputError for bends whose random numbers each piece of a larger batch would have again."""
+    for edit in active(edits):
+        if count > batch and "seed" in parameters_of(edit):
+            raise InputError(
+                f"{edit.layer} is bent by {edit.transform}, and {count} examples would run in "
+                f"pieces of {batch} with the same random numbers each: compile for a batch of "
+                f"{count}, or switch the bend {edit.name!r} off (enabled = False)"
+            )
+
+
 def checked_number(what: str, number: Any, parameter: Parameter | None = None) -> float:
     """A parameter's value as a float; InputError where it is none, not finite or out of range."""
     try:

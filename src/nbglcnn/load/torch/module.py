@@ -190,7 +190,9 @@ def _draft(
     for node, tensor in program.tensors.items():
         value = converted.values[node]
         if id(value) not in names and node.users:
-            draft.constants[rename(value, program.names.get(node, node.name))] = _array(tensor)
+            # Of float64 what follows from constants alone is computed so, as PyTorch does.
+            name = rename(value, program.names.get(node, node.name))
+            draft.constants[name] = _array(tensor, wide=True)
     paths = {id(module): path for path, module in reversed(list(twin.named_modules()))}
     path_of = {path: paths[id(m)] for path, m in twin.named_modules(remove_duplicate=False)}
     used = {id(value) for step, _ in converted.nodes for value in step.inputs}
@@ -276,6 +278,7 @@ def _by_return(call: Call) -> Iterator[Call]:
     yield call
 
 
-def _array(tensor: Any) -> Array:
+def _array(tensor: Any, *, wide: bool = False) -> Array:
     array = np.asarray(tensor.detach().resolve_conj().resolve_neg().numpy(), order="C")
-    return array.astype(np.float32) if array.dtype in (np.float64, np.float16) else array
+    narrow = (np.float16,) if wide else (np.float64, np.float16)
+    return array.astype(np.float32) if array.dtype in narrow else array

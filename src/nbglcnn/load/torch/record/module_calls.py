@@ -212,6 +212,13 @@ def _as_array(tensor: torch.Tensor, record: Record) -> Array:
         at = next(i for i, t in enumerate(record.captured) if t is tensor)
         assert record.root is not None
         where = next(c for c in walk(record.root) if any(i == at for _, i in c.outputs))
+        encoders = (c for c in walk(record.root) if c.module_type == "TransformerEncoder")
+        if kind == "nested" and (encoder := next(encoders, None)) is not None:
+            raise UnsupportedModel(
+                f"{encoder.name or 'the model itself'} (TransformerEncoder) computes with nested "
+                "tensors where it has a src_key_padding_mask; only dense ones can be drawn: make "
+                "it with enable_nested_tensor=False, or set use_nested_tensor = False on it"
+            )
         raise UnsupportedModel(
             f"{where.name or 'the model itself'} ({where.module_type}) gives a {kind} tensor; "
             f"only dense real ones can be drawn: convert it in forward, with {dense}"

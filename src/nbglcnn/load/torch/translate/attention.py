@@ -48,10 +48,14 @@ def attention(
     elif chosen:
         never = op.CastLike(op.Constant(value_float=-np.inf), query)
         attn_mask = op.Where(attn_mask, op.CastLike(op.Constant(value_float=0.0), query), never)
-    weights = op.Softmax(scores if attn_mask is None else op.Add(scores, attn_mask), axis=-1)
-    if chosen:  # a token that may look at none gets zeros
+    if attn_mask is not None:
+        scores = op.Add(scores, attn_mask)
+    weights = op.Softmax(scores, axis=-1)
+    if attn_mask is not None and not is_causal:  # a token that may look at none gets zeros
         nothing = op.CastLike(op.Constant(value_float=0.0), query)
-        weights = op.Where(op.IsNaN(weights), nothing, weights)
+        never = op.CastLike(op.Constant(value_float=-np.inf), query)
+        most = op.ReduceMax(scores, op.Constant(value_ints=[-1]), keepdims=1)
+        weights = op.Where(op.Equal(most, never), nothing, weights)
     if dropout_p:
         weights, _ = op.Dropout(weights, op.Constant(value_float=dropout_p))
     return op.MatMul(weights, value)

@@ -70,6 +70,7 @@ def decompositions() -> Mapping[Any, Callable[..., Any]]:
         aten.copysign.Tensor: _copysign,
         aten.copysign.Scalar: _copysign,
         aten.cross_entropy_loss.default: aten.cross_entropy_loss.default.decompose,
+        aten.cross.default: _cross,
         aten.cumprod.default: _cumulative_product,
         aten.div.Tensor: _quotient_of_pairs,
         aten.linalg_householder_product.default: lambda x, tau: _by_folding(
@@ -102,6 +103,8 @@ def decompositions() -> Mapping[Any, Callable[..., Any]]:
         aten.masked_select.default: _masked_select,
         aten.median.dim: _median,
         aten.median.default: lambda x: _median(x.flatten(), 0)[0],
+        aten.remainder.Tensor: _remainder,
+        aten.remainder.Scalar: _remainder,
         aten.rrelu.default: _rrelu,
         aten.multilabel_margin_loss.default: _wrong,
         aten.scatter.reduce: _scatter_by_word,
@@ -193,6 +196,17 @@ def _cumulative_product(
     return x.clone()
 
 
+def _cross(a: torch.Tensor, b: torch.Tensor, dim: int | None = None) -> torch.Tensor:
+    """Along the first axis of length 3 where none is named; onnxscript takes the last axis."""
+    import torch
+
+    if dim is None:
+        shape = torch.broadcast_tensors(a, b)[0].shape  # type: ignore[no-untyped-call]
+        dim = next((axis for axis, length in enumerate(shape) if length == 3), -1)
+    found: torch.Tensor = torch.linalg.cross(a, b, dim=dim)
+    return found
+
+
 def _log_cumulative_sum_exp(x: torch.Tensor, dim: int) -> torch.Tensor:
     """Less the largest number where that is finite: onnxscript's is NaN for -inf alone."""
     import torch
@@ -244,7 +258,22 @@ def _median(x: torch.Tensor, dim: int, keepdim: bool = False) -> tuple[torch.Ten
     values, places = torch.sort(x, dim)
     middle = (x.shape[dim] - 1) // 2 if x.ndim else 0
     values, places = values.narrow(dim, middle, 1), places.narrow(dim, middle, 1)
+    if x.ndim and x.is_floating_point():  # a NaN is the median, and its place the first NaN's
+        unknown = x.isnan()
+        some = unknown.any(dim, keepdim=True)
+        values = torch.where(some, math.nan, values)
+        places = torch.where(some, unknown.to(x.dtype).argmax(dim, keepdim=True), places)
     return (values, places) if keepdim else (values.squeeze(dim), places.squeeze(dim))
+
+
+def _remainder(x: torch.Tensor, y: Any) -> Any:
+    """By the remainder toward zero: x - floor(x / y) * y, as onnxscript has it, is NaN of inf."""
+    import torch
+
+    if not x.is_floating_point():
+        return NotImplemented
+    found = torch.fmod(x, y)
+    return torch.where((found != 0) & ((found < 0) != (y < 0)), found + y, found)
 
 
 def _distances(
