@@ -220,7 +220,10 @@ class Column:
         self.below = [self._rows(parts) for parts in found[:own]]
         self.above = [self._rows(parts) for parts in [beside, *found[own + 1 :]] if parts]
         self.features = {one.name: one for one in sorted((source / "features").iterdir())}
-        self.features = {name: one for name, one in self.features.items() if one.is_dir()}
+        self.features = {
+            name: one for name, one in self.features.items()
+            if one.is_dir() and name != "__pycache__"
+        }  # fmt: skip
 
     def _rows(self, parts: Sequence[str]) -> tuple[list[list[str]], list[str]]:
         """A layer's boxes, at most three in a row, and its files without a box."""

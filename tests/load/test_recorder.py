@@ -9,7 +9,7 @@ import torch
 from torch import fx, nn
 from torch.testing import assert_close
 
-from nbglcnn import Session, UnsupportedModel, compile
+from nbglcnn import Session, UnsupportedModel, Viewer, compile
 from nbglcnn.load.torch.record.recorder import Program, ReadsInput, Recorder
 
 Function = Callable[[torch.Tensor], torch.Tensor]
@@ -129,10 +129,37 @@ def by_a_mask_of_weights(m: Applied, x: torch.Tensor) -> torch.Tensor:
     return y[:, m.weight.flatten() < 0.5]
 
 
+def into_nothing(m: Applied, x: torch.Tensor) -> torch.Tensor:
+    mask = x.new_zeros(x.shape[-1])
+    for begin, end in ((0, -x.shape[-1]), (-x.shape[-1], -1), (-1, None)):
+        mask[begin:end] = begin  # the first is empty
+    y = x.clone()
+    y[:, 1:1] = 9
+    return y + mask.view(1, -1).permute(1, 0).reshape(-1)
+
+
+WORDS = torch.arange(24.0).reshape(1, 6, 4)
+FIRST = WORDS[:, 2]
+
+
+def constants_in_one_memory(m: Applied, x: torch.Tensor) -> torch.Tensor:
+    first, words = copy.deepcopy((FIRST, WORDS))  # the part is met before the whole
+    return x + first.sum() + words.sum(1).mean()
+
+
 @pytest.mark.parametrize(
     "function",
     [
-        *(halves, slices, joined_axes, past_the_operators, overwritten, into_another),
+        *(
+            into_nothing,
+            constants_in_one_memory,
+            halves,
+            slices,
+            joined_axes,
+            past_the_operators,
+            overwritten,
+            into_another,
+        ),
         *(other_shapes, parameters_and_buffers, copied, by_a_mask_of_weights),
     ],
     ids=lambda function: function.__name__,
@@ -225,3 +252,29 @@ def test_a_compiled_function_and_a_compiled_part_run_as_they_are_written() -> No
         found = session.run(x.numpy())
     assert {"relu", "add"} <= {value.key for value in plan.values}
     np.testing.assert_allclose(found["output"], wanted, atol=1e-5)
+
+
+class Double(nn.Module):
+    """Numbers of float64 between: constants, a parameter, a buffer, what follows from the input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(4).double())
+        self.register_buffer("shift", torch.rand(4).double())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        places = (torch.arange(4, dtype=torch.float64) - 1.5) * 2.0 / 3
+        factors = self.weight * 2.0 - places
+        return (x.double() * factors + self.shift * 0.5 - places.sin()).float()
+
+
+def test_constants_and_weights_of_float64_meet_numbers_of_python() -> None:
+    torch.manual_seed(3)
+    model, x = Double().eval(), torch.randn(2, 3, 4)
+    viewer = Viewer(model, x)
+    for factor in (1, 3):
+        model.load_state_dict({name: factor * one for name, one in model.state_dict().items()})
+        viewer.load_state_dict(model.state_dict())
+        with torch.no_grad():
+            assert_close(torch.from_numpy(viewer.output), model(x))
+    viewer.close()

@@ -259,12 +259,15 @@ def damaged(change: Any) -> bytes:
 @pytest.mark.parametrize(
     ("problem", "change"),
     [
-        ("reach 0 reads along axis 2 of 2", lambda h: h["reaches"][0]["axes"][1].update(axis=2)),
-        ("reach 0 has a window of 0", lambda h: h["reaches"][0]["axes"][1].update(kernel=0)),
+        (
+            "reach 0 reads along axis 2 of 0 to 1",
+            lambda h: h["reaches"][0]["axes"][1].update(axis=2),
+        ),
+        ("reach 0 has a window of 3×0", lambda h: h["reaches"][0]["axes"][1].update(kernel=0)),
         ("reach 0 reads outside", lambda h: h["reaches"][0]["axes"][0].update(table=[[5]] * 3)),
         ("reach 0 has 1 axes", lambda h: h["reaches"][0].update(axes=h["reaches"][0]["axes"][:1])),
         ("places along axes", lambda h: h["layers"][0].update(places=[4])),
-        ("by a reach that is not there", lambda h: h["layers"][0].update(reads=[[0, 1, 9]])),
+        ("reads by reach 9 of 0 to 0", lambda h: h["layers"][0].update(reads=[[0, 1, 9]])),
     ],
 )
 def test_a_plan_whose_reaches_point_nowhere_is_damaged(problem: str, change: Any) -> None:

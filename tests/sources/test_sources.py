@@ -22,7 +22,7 @@ from nbglcnn.features.sources import input_source, items, records, video
 from nbglcnn.features.sources.blocks import KEPT, Blocks
 from nbglcnn.features.sources.kinds import KINDS, Source
 from nbglcnn.features.sources.picture import Picture
-from nbglcnn.plan.schema import Input
+from nbglcnn.plan.schema import DERIVED, Input
 from nbglcnn.widget.reading import BEFORE
 from references import noise_by_hand
 
@@ -628,8 +628,8 @@ def test_the_input_that_a_source_feeds_is_the_first_that_takes_it() -> None:
 
 def test_pages_name_values_before_their_edits_as_python_does() -> None:
     text = (Path(__file__).parents[2] / "js/src/plan/derived_values.ts").read_text("utf-8")
-    assert 'const MARK = "\\u0000derived\\u0000"' in text and 'named("before", key)' in text
-    assert BEFORE == "before\0derived\0"
+    assert "`${what}${DERIVED}${key}`" in text and 'named("before", key)' in text
+    assert f"before{DERIVED}" == BEFORE
 
 
 @pytest.mark.parametrize(

@@ -445,7 +445,7 @@ class Session:
 
             if count is None:
                 return run(arrays)
-            check_seeded(self._store.edits, self.plan.header.batch, count)
+            check_seeded(self._editor.store.edits, self.plan.header.batch, count)
             return batching.joined(values, arrays, self.plan.header.batch, count, run)
 
     def _asked(self, computed: Sequence[p.Value], keys: Sequence[str]) -> list[p.Value]:
