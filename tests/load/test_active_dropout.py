@@ -88,7 +88,7 @@ def test_a_dropout_that_eval_leaves_on_is_refused_with_its_line(
     with pytest.raises(UnsupportedModel) as error:
         door(model, X)
     words = str(error.value)
-    assert " of test_dropout.py: `" in words
+    assert " of test_active_dropout.py: `" in words
     assert f": {name} draws " in words
     assert "model.eval() does not switch it off. Write" in words
     assert write in words
@@ -135,7 +135,7 @@ UNREACHED: dict[str, tuple[Callable[[], nn.Module], str]] = {
     ),
     "global": (
         Global,
-        "it does not reach GLOBAL (Dropout), a global of test_dropout.py. Make it an attribute of "
+        "it does not reach GLOBAL (Dropout), a global of test_active_dropout.py. Make it an attribute of "
         "the module in __init__, or call GLOBAL.eval()",
     ),
     "closure": (
