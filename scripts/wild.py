@@ -100,7 +100,7 @@ def tried(network: Network) -> dict[str, Any]:
                 session.run(*loaded[1])
             with _timed(seconds, "run"):
                 session.run(read=plan.computed[-1])
-            with _timed(seconds, "verify"), _loaded_once(loaded):
+            with _timed(seconds, "verify"):
                 report = nbglcnn.verify(session, model, x)
     except nbglcnn.NbglcnnError as error:
         return {**found, "status": "refused", "why": f"{type(error).__name__}: {error}"}
@@ -121,19 +121,6 @@ def _timed(seconds: dict[str, float], step: str) -> Iterator[None]:
         yield
     finally:
         seconds[step] = round(time.perf_counter() - begun, 2)
-
-
-@contextmanager
-def _loaded_once(loaded: Any) -> Iterator[None]:
-    """`verify` would trace the model again, which takes most of the time."""
-    import nbglcnn.api as module
-
-    original = module.load
-    module.load = lambda model, x=None, known=None: loaded
-    try:
-        yield
-    finally:
-        module.load = original
 
 
 def random_statistics(model: Any) -> None:
@@ -168,7 +155,7 @@ def _picture(shape: Sequence[int], seed: int) -> Any:
 
 
 def warmed() -> None:
-    """Import and make once what every network needs: PyTorch's exporter takes seconds for it."""
+    """Import and make once what every network needs."""
     import warnings
 
     warnings.simplefilter("ignore")
