@@ -135,8 +135,8 @@ UNREACHED: dict[str, tuple[Callable[[], nn.Module], str]] = {
     ),
     "global": (
         Global,
-        "it does not reach GLOBAL (Dropout), a global of test_active_dropout.py. Make it an attribute of "
-        "the module in __init__, or call GLOBAL.eval()",
+        "it does not reach GLOBAL (Dropout), a global of test_active_dropout.py. Make it an "
+        "attribute of the module in __init__, or call GLOBAL.eval()",
     ),
     "closure": (
         lambda: around(AROUND),

@@ -70,8 +70,7 @@ class Feature:
 class Host:
     """A Viewer as its features see it: its network, connection and reader, and its traits.
 
-    It holds no reference to the Viewer, which goes when its last user has gone. `closed` is whether
-    it has been closed.
+    It holds no reference to the Viewer, which goes when its last user has gone.
     """
 
     reader: Reader
