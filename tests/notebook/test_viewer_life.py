@@ -244,7 +244,7 @@ def test_what_a_page_asks_as_a_cell_begins_is_answered_while_it_waits(
 
 WAITS = """
 import time
-from nbglcnn.widget import blocking
+from nbglcnn.widget.hosts import blocking
 print("it waits")
 until = time.monotonic() + 20
 blocking.wait(lambda: answered() or time.monotonic() > until)

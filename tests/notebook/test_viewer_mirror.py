@@ -107,7 +107,7 @@ def test_the_pages_last_values_are_those_of_the_model(notebook: Notebook) -> Non
 @pytest.mark.parametrize("most", [2**17, 0], ids=["packed in the call", "packed on a thread"])
 def test_the_page_draws_while_the_loops_own_cell_is_busy(notebook: Notebook, most: int) -> None:
     begin(notebook)
-    notebook.run(f"from nbglcnn.widget import frames as _f\n_f.INLINE_BYTES = {most}")
+    notebook.run(f"from nbglcnn.features.mirror import frames as _f\n_f.INLINE_BYTES = {most}")
     canvas = view(notebook).locator("canvas[data-maps][data-drawn]").last
     expect(canvas).to_be_visible()
     index = notebook.start(
@@ -155,7 +155,7 @@ def test_what_was_in_flight_as_the_cell_ended_is_followed_by_the_last_state(
     begin(notebook)
     # Nothing hears the page in this cell: it is over before the first state is drawn.
     notebook.run(
-        "from nbglcnn.widget import mirror as _m\n_m.LOOK_S = _m.LOOK_SELDOM_S = 1e9\n"
+        "from nbglcnn.features.mirror import mirror as _m\n_m.LOOK_S = _m.LOOK_SELDOM_S = 1e9\n"
         "mirror = nbglcnn.mirror(viewer, model, every=1)\nsteps(model, 30, mirror)\n"
         "_m.LOOK_S, _m.LOOK_SELDOM_S = 0.02, 0.25\nbehind = mirror.frames"
     )
