@@ -211,7 +211,7 @@ class TrainingHost:
     def _claim(self) -> str:
         if self.training is None or self.training.state == "stopped":
             return ""
-        return "the network is being trained in its page: stop that first, viewer.training.stop()"
+        return "the network is being trained in its page: call viewer.training.stop() first"
 
     def take_weights(self) -> None:
         """Have the weights of now, of the page that trains."""
