@@ -214,17 +214,19 @@ def written(m: nn.Module, x: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.parametrize(
-    "forward",
+    ("forward", "reason"),
     [
-        written,
-        lambda m, x: torch.arange(len(x)) * 1.0,
-        lambda m, x: (x * 2, torch.zeros(1, 3)),
+        (written, "computes across the examples of a batch"),
+        (lambda m, x: torch.arange(len(x)) * 1.0, "or by their number"),
+        (lambda m, x: (x * 2, torch.zeros(1, 3)), "no axis of examples"),
     ],
     ids=["an example is written", "counts them", "a constant beside them"],
 )
-def test_an_output_without_examples_is_not_put_together_from_pieces(forward: Forward) -> None:
+def test_an_output_without_examples_is_not_put_together_from_pieces(
+    forward: Forward, reason: str
+) -> None:
     with (
         Session(compile(Applied(forward).eval(), X)) as session,
-        pytest.raises(InputError, match="no axis of examples"),
+        pytest.raises(InputError, match=reason),
     ):
         session.run(np.ones((3, 2), np.float32))
