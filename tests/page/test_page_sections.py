@@ -147,6 +147,25 @@ def test_a_step_that_a_profile_joins_stays_a_step(gl: GlPage) -> None:
     assert_equal(gl.read(session, "next"), twice["next"])
 
 
+@ONE_RENDERER
+def test_a_profile_draws_nothing_once_its_session_is_closed(gl: GlPage) -> None:
+    session = gl.open(lower(leaky()))
+    gl.write(session, "x", INPUTS[0])
+    gl.run(session)
+    ended, error = gl.page.evaluate(
+        """async (k) => {
+          const session = gl.the(k);
+          const close = () => setTimeout(() => session.dispose(), 20); // while a layer is timed
+          const profile = session.profile(close, new AbortController().signal);
+          const ended = await profile.then(() => "to its end", (error) => error.message);
+          return [ended, gl.opened().gl.getError()];
+        }""",
+        session,
+    )
+    assert ended == "this session was closed"
+    assert error == 0  # the next session's check of memory would find it
+
+
 @pytest.mark.parametrize("waits", [False, True])
 def test_a_lost_context_restores_the_initial_contents(gl: GlPage, waits: bool) -> None:
     session = gl.open(lower(leaky()))

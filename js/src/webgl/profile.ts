@@ -69,7 +69,7 @@ async function timeLayer(runner: Runner, layer: number, total: number): Promise<
     if (ms > FLUENT.long)
       return { ...(await longTime(objects, clock, passes, ms, check)), repeats: 1 };
     if (clock.hasTimer) return timerTime(objects, clock, passes, ms, check);
-    return wallTime(objects, passes);
+    return wallTime(objects, passes, check);
   });
   return { ...found, passes: passes.length };
 }
@@ -98,7 +98,11 @@ async function timerTime(
 }
 
 /** Waiting for a pixel says to the microsecond when all is done, and holds the page for a frame. */
-async function wallTime(objects: PlanObjects, passes: readonly Pass[]): Promise<Repeated> {
+async function wallTime(
+  objects: PlanObjects,
+  passes: readonly Pass[],
+  check: () => void,
+): Promise<Repeated> {
   const last = passes.at(-1);
   const once = (repeats: number): number => {
     const start = performance.now();
@@ -110,6 +114,7 @@ async function wallTime(objects: PlanObjects, passes: readonly Pass[]): Promise<
     let least = Number.POSITIVE_INFINITY;
     for (let k = 0; k < tries; k++) {
       await pause(true); // the page is not held for two of them in a row
+      check(); // the session may have been closed meanwhile
       least = Math.min(least, once(repeats));
     }
     return least;
