@@ -33,6 +33,7 @@ from nbglcnn import (
     Webcam,
     transforms,
 )
+from nbglcnn.features.edits.records import Edit, to_dict
 from nbglcnn.features.export import export as exporting
 from nbglcnn.features.sources import input_feed
 from nbglcnn.features.sources.kinds import Source
@@ -522,6 +523,24 @@ def test_setting_the_input_turns_the_source_off(viewer: Viewer, page: ScriptedPa
     viewer.source = Noise()
     assert_equal(viewer.run(pictures(4, 1)), hooked(autoencoder(SEED), pictures(4, 1))["output"])
     assert viewer.source is None
+
+
+def test_a_page_edits_while_another_source_is_set(
+    viewer: Viewer, page: ScriptedPage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To turn a source on Python reads the last picture, and hears of other things meanwhile."""
+    page.choose(kind="webcam", owner="p", playing=True)
+    page.feed(frame(), still=False)
+    edit = Edit(layer="encoder.0", name="in between", transform="invert")
+    answer = page.answer
+
+    def edited(read: dict[str, Any]) -> None:
+        viewer.set_state({"_edits": {"edits": to_dict((edit,)), "weights": 0}})
+        answer(read)
+
+    monkeypatch.setattr(page, "answer", edited)
+    viewer.input = Drawing()
+    assert [one.name for one in viewer.bends] == ["in between"]
 
 
 def test_none_keeps_what_went_in_last(viewer: Viewer, page: ScriptedPage) -> None:

@@ -45,7 +45,7 @@ class Feature:
             batch of so many.
         views: the views of this feature by name, each with why it isn't there yet, "" where it is.
         claim: why no other feature may change the weights now; "" where they may.
-        take_weights: brings the weights of now from where they change.
+        take_weights: fetches the current weights from the page or the loop that changes them.
         close: frees what it holds.
     """
 
@@ -80,7 +80,7 @@ class Host:
         self.network = network
         self.connection = connection
         self.features: list[Any] = []
-        self._telling = 0
+        self._telling: list[str] = []  # traits that Python sets at this moment
 
     def add(self, feature: Any) -> None:
         """Take the host of a feature, which has what it offers as `offers`."""
@@ -133,22 +133,21 @@ class Host:
         return getattr(self._viewer(), name, None)
 
     def set(self, **values: Any) -> None:
-        """Set traits, in one message to pages; `take` isn't called for them."""
+        """Set traits, in one message to pages; `take` isn't called for these."""
         viewer = self._viewer()
         if viewer is None:
             return
-        self._telling += 1
+        before, self._telling = self._telling, [*self._telling, *values]
         try:
             with viewer.hold_sync():
                 for name, value in values.items():
                     setattr(viewer, name, value)
         finally:
-            self._telling -= 1
+            self._telling = before
 
-    @property
-    def is_telling(self) -> bool:
-        """Whether Python sets a trait: nothing that a page has said."""
-        return self._telling > 0
+    def is_telling(self, name: str) -> bool:
+        """Whether Python sets this trait at the moment, and not a page or a linked Viewer."""
+        return name in self._telling
 
     # What has changed, for all features
 
@@ -174,7 +173,7 @@ class Host:
             one.plan_changed()
 
     def take_weights(self) -> None:
-        """Bring the weights of now from where they change."""
+        """Fetch the current weights from the page or the loop that changes them."""
         for one in self.offers():
             one.take_weights()
 

@@ -27,7 +27,7 @@ from nbglcnn.features.edits.bends import Bend, Bends
 from nbglcnn.features.edits.host import EditsHost
 from nbglcnn.features.edits.records import Edit, active, to_dict
 from nbglcnn.features.edits.store import EditState
-from nbglcnn.features.feature import CLOSED, Host
+from nbglcnn.features.feature import CLOSED, Feature, Host
 from nbglcnn.features.mirror.host import MirrorHost
 from nbglcnn.features.sources.host import SourcesHost
 from nbglcnn.features.sources.input_source import InputSource
@@ -133,6 +133,8 @@ class Viewer(anywidget.AnyWidget):
     def _default_code(self) -> dict[str, str]:
         return code.names()
 
+    source: Any  # the trait of the feature "sources"
+
     _features: ClassVar[tuple[Callable[[Host], Any], ...]] = FEATURES
     _cells: ClassVar[dict[str, tuple[str, WeakSet[Viewer]]]] = {}
 
@@ -181,7 +183,7 @@ class Viewer(anywidget.AnyWidget):
         self.add_traits(**{name: one for offered in offers for name, one in offered.traits.items()})
         for offered in offers:
             if offered.shared:
-                self.observe(partial(_take, self._host, offered.take), offered.shared)
+                self.observe(partial(_take, self._host, offered), offered.shared)
         self._offer_again()
         super().__init__(height=height, classes=self.network.classes)
         self._host.reader = self._reader = Reader(
@@ -233,12 +235,19 @@ class Viewer(anywidget.AnyWidget):
 
     @input.setter
     def input(self, x: Any) -> None:
-        if self._host.feature("sources") or isinstance(x, InputSource):
-            self._of(SourcesHost).set_input(x)
-        else:
-            self._host.check_open()
-            self.network.set_input(x)
-            self._offer_again()
+        self._host.check_open()
+        if isinstance(x, InputSource):
+            self._of(SourcesHost)
+            self.source = x
+            return
+        self._replace_input(x)
+        self._offer_again()
+
+    def _replace_input(self, x: Any) -> None:
+        """Make an array the input, and the source off; pages are shown it later."""
+        self.network.set_input(x)
+        if sources := self._host.feature("sources"):
+            sources.turn_off()
 
     def inputs_of_now(self) -> tuple[Array, ...]:
         """Copies of all inputs; of one that pages feed what went in last."""
@@ -273,10 +282,7 @@ class Viewer(anywidget.AnyWidget):
             PageError: somebody else set the input or the weights before the page came to this one.
         """
         with self.network.still():
-            if sources := self._host.feature("sources"):
-                sources.replace_input(x)
-            else:
-                self.network.set_input(x)
+            self._replace_input(x)
             revision, shown = self.network.revision, self._offer_again()
             keys = self.network.plan.header.outputs
             answer = self._reader.read(keys, timeout)
@@ -327,7 +333,7 @@ class Viewer(anywidget.AnyWidget):
             if x is not None:
                 self.input = shown
                 if source is not None:
-                    self._host.set(source=source)
+                    self.source = source
         words = json.dumps(to_dict(edits)) if (edits := active(self.network.edits)) else ""
         now = self._connection.revision  # of what the page shows again
         self._connection.send(verified(now, report, framework, edits=words))
@@ -774,8 +780,9 @@ class Viewer(anywidget.AnyWidget):
         if self._replaced and self.comm is not None:
             shown = any(p.health is None or p.health.views for p in self._connection.pages.values())
             (lifetime.hold if shown else lifetime.let_go)(self)
-        inbox, self._connection.inbox = self._connection.inbox, []
-        for message, buffers in inbox:
+        inbox = self._connection.inbox
+        while inbox:  # one by one: what is done with one may hear of the next
+            message, buffers = inbox.pop(0)
             for one in self._host.offers():
                 if take := one.messages.get(type(message)):
                     take(message, buffers)
@@ -916,7 +923,7 @@ class Viewer(anywidget.AnyWidget):
         return found
 
 
-def _take(host: Host, take: Callable[[], None], _: Any) -> None:
+def _take(host: Host, feature: Feature, _: Any) -> None:
     """Take what a page, or another Viewer that is linked to this one, has set."""
-    if not host.is_telling:
-        take()
+    if not any(map(host.is_telling, feature.shared)):
+        feature.take()

@@ -23,7 +23,7 @@ export interface SourceKind<S extends Source> {
   /** A path of 16 by 16 pixels, and the width of its line where that isn't the usual one. */
   readonly icon: string;
   readonly iconLine?: number;
-  /** What the bar calls the source of now, where that isn't `word`. */
+  /** The current source's name in the bar, if it differs from `word`. */
   readonly title?: (source: S) => string;
   /** The line of Python that does the same; "" where only a page can. */
   readonly python: (source: S, call: Call) => string;

@@ -27,7 +27,7 @@ class EditsHost:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._network = host.network
-        this = weakref.ref(self)  # a Bend that somebody has kept holds no Viewer
+        this = weakref.ref(self)  # a Bend that a user keeps must not keep the Viewer alive
 
         def own() -> EditsHost:
             found = this()
@@ -64,7 +64,7 @@ class EditsHost:
 
     def set_weight(self, name: str, index: Any, values: Any, step: str = "") -> None:
         """Put other numbers at `index` of a parameter; those of one `step` are undone together."""
-        # A page names each drag's step anew: a change of it belongs to it, whenever it comes.
+        # Each drag has a step name of its own: a change of that name joins it at any time.
         if self.store.joins(step, math.inf) and self._weights.replace(name, index, values):
             return
         count = self._weights.add(name, index, values)

@@ -46,9 +46,8 @@ class Following:
         self._coming: deque[Copied] = deque(maxlen=1)
         self.is_here = True
         self.step = 0
-        # What pages were offered, and what they have since; with the hash of its Plan.
-        self._offered: tuple[Graph, str] | None = None
-        self._told: tuple[Graph, str] | None = None
+        # The last frame: the offer that it lies on, and the Graph and Plan that pages have by it.
+        self._sent: tuple[tuple[Graph, str], tuple[Graph, str]] | None = None
         with network.lock:
             network.hash_weights()
             network.weight_source = self
@@ -92,19 +91,18 @@ class Following:
         return bool(self._coming) or told is None or told[0] is not self._network.newest
 
     def _pages_have(self) -> tuple[Graph, str] | None:
-        offered = self._network.offered
-        if offered is not self._offered:
-            self._offered = self._told = offered
-        return self._told
+        """The Graph that pages have, and the hash of its Plan; None before they are offered one."""
+        offered, sent = self._network.offered, self._sent
+        return sent[1] if sent is not None and sent[0] is offered else offered
 
     def frame(self) -> Frame | None:
-        """What pages don't have; None where they are to be offered the Plan anew.
+        """The textures that pages lack; None if they need the whole Plan again.
 
         The caller holds the lock, and sends it.
         """
         graph, plan = self._network.graph, self._network.plan
-        told = self._pages_have()
-        if told is None or told[1] != plan.hash:
+        offered, told = self._network.offered, self._pages_have()
+        if offered is None or told is None or told[1] != plan.hash:
             return None
         changed = changed_values(told[0], graph)
         weights = [
@@ -116,7 +114,7 @@ class Following:
             packed(weight.recipe, [graph.values[name].data for name in weight.recipe.sources])
             for weight in weights
         ]
-        self._told = graph, plan.hash
+        self._sent = offered, (graph, plan.hash)
         flat = [np.asarray(one, np.float32).reshape(-1) for one in contents]
         return Frame([weight.texture for weight in weights], np.concatenate([_NONE, *flat]))
 

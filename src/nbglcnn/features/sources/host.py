@@ -72,24 +72,14 @@ class SourcesHost:
             blob=self._blob,
             follow=self.feed.follow,
             weights_changed=self._follow_weights,
-            close=self._given.clear,
+            close=self._close,
         )
 
+    def _close(self) -> None:
+        self._given.clear()
+        self._latent.opened = None
+
     # Python's side
-
-    def set_input(self, x: Any) -> None:
-        """Make an array the input, and the source off; or turn a source on."""
-        self._host.check_open()
-        if isinstance(x, InputSource):
-            self._host.set(source=x)
-            return
-        self.replace_input(x)
-        self._host.show()
-
-    def replace_input(self, x: Any) -> None:
-        """Make an array the input, and the source off; pages are shown it later."""
-        self._network.set_input(x)
-        self.turn_off()
 
     def inputs_of_now(self) -> tuple[Array, ...]:
         """Copies of all inputs; of one that pages feed what went in last."""

@@ -5,6 +5,6 @@ import type { Source } from "../records.ts";
 /** What each source offers. */
 export interface PartProps<S extends Source> {
   readonly input: Input;
-  /** The source of now, where it is of this kind. */
+  /** The current source, if it is of this kind. */
   readonly source: S | null;
 }

@@ -5,7 +5,7 @@ import type { Source } from "../records.ts";
 import { type Call, OTHER, quoted } from "../source_kind.ts";
 import type { SourceStatus } from "../state.ts";
 
-/** What the bar calls the source of now. */
+/** The current source's name in the bar. */
 export function titleOf(source: Source | null): string {
   if (source === null) return "Array";
   const { title, word } = kindOf(source);
