@@ -90,7 +90,7 @@ class MirrorHost:
                 f"mirror: {type(model).__name__} is no torch.nn.Module; give the model that the "
                 "loop trains"
             )
-        if network.model.sides:
+        if network.graph.comparison:
             raise InputError(
                 "mirror: this Viewer compares two models; give a Viewer of the one that is trained"
             )
