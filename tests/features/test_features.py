@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import nbglcnn
-from nbglcnn import InputError, Noise, Viewer, transforms
+from nbglcnn import InputError, Latent, Noise, Viewer, transforms
 from nbglcnn.features.feature import Host
 from nbglcnn.widget.viewer import FEATURES
 
@@ -38,6 +38,15 @@ def feed(viewer: Viewer) -> None:
     viewer.input = X
 
 
+def cut(viewer: Viewer) -> None:
+    before = viewer.output
+    viewer.input = Latent("2")
+    viewer.source = viewer.source.with_code(2 * viewer.source.code)
+    bias = viewer.state_dict()["3.bias"].numpy()
+    np.testing.assert_allclose(viewer.output, 2 * (before - bias) + bias, rtol=1e-5, atol=1e-6)
+    viewer.input = X
+
+
 def train(viewer: Viewer) -> None:
     before = viewer.state_dict()["3.bias"].clone()
     viewer.train(DATA, steps=3, batch_size=4)
@@ -63,12 +72,13 @@ def teach(viewer: Viewer) -> None:
 DOES: dict[str, Callable[[Viewer], None]] = {
     "edits": bend,
     "sources": feed,
+    "latent": cut,
     "training": train,
     "mirror": mirror,
     "teaching": teach,
 }
 # What a feature uses of others, by their names.
-USES = {"mirror": {"training"}, "teaching": {"sources"}}
+USES = {"latent": {"sources"}, "mirror": {"training"}, "teaching": {"sources"}}
 
 
 def name_of(make: Callable[[Host], Any]) -> str:

@@ -28,6 +28,7 @@ from nbglcnn.features.edits.host import EditsHost
 from nbglcnn.features.edits.records import Edit, active, to_dict
 from nbglcnn.features.edits.store import EditState
 from nbglcnn.features.feature import CLOSED, Feature, Host
+from nbglcnn.features.latent.host import LatentHost
 from nbglcnn.features.mirror.host import MirrorHost
 from nbglcnn.features.sources.host import SourcesHost
 from nbglcnn.features.sources.input_source import InputSource
@@ -74,6 +75,7 @@ F = TypeVar("F")
 FEATURES: tuple[Callable[[Host], Any], ...] = (
     EditsHost,
     SourcesHost,
+    LatentHost,
     TrainingHost,
     MirrorHost,
     TeachingHost,
