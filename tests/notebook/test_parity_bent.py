@@ -16,15 +16,15 @@ from nbglcnn import Session, transforms
 from nbglcnn.features.edits.records import Edit, to_dict
 from nbglcnn.graph import Array
 from nbglcnn.load import load
+from nbglcnn.local import Local
 from nbglcnn.lowering.lower import lower
 from nbglcnn.plan.schema import Target
 from nbglcnn.widget import parity
 from nbglcnn.widget.asset_manifest import Offer
 from nbglcnn.widget.connection import Connection
-from nbglcnn.widget.local import Local
 from nbglcnn.widget.parity import ParityCheck, name_of
-from nbglcnn.widget.protocol import PROTOCOL
 from nbglcnn.widget.reading import Answer
+from nbglcnn.widget.viewer import MESSAGES
 from recorded_runs import is_recorded
 
 
@@ -40,13 +40,17 @@ class Pretended:
         self.session = Session(self.plan)
         self.sent: list[dict[str, Any]] = []
         self.connection = Connection(
-            "0.1.0", lambda content, _: self.sent.append(content), lambda _: None, lambda: None
+            "0.1.0",
+            MESSAGES,
+            lambda content, _: self.sent.append(content),
+            lambda _: None,
+            lambda: None,
         )
         self.connection.show(Offer(self.plan.hash, (), (), {self.plan.hash: memoryview(b"")}))
         self.told: list[dict[str, Any]] = []
         local = Local(self.net)
         self.check = ParityCheck(self.connection, local.reference, local.exact, lambda: None)
-        self.say("hello", version="0.1.0", protocol=PROTOCOL, have=[], renderer="a GPU",
+        self.say("hello", version="0.1.0", protocol=MESSAGES.digest, have=[], renderer="a GPU",
                  target=msgspec.to_builtins(Target()), problem="")  # fmt: skip
         self.ran()
 

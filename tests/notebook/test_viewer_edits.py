@@ -469,9 +469,15 @@ def test_a_page_drags_a_weight_in_one_step_and_takes_it_back(viewer: Viewer) -> 
 
 def hello() -> dict[str, Any]:
     from nbglcnn.plan.schema import Target
-    from nbglcnn.widget.protocol import PROTOCOL
+    from nbglcnn.widget.viewer import MESSAGES
 
-    words = {"type": "hello", "page": "p", "version": "0.1.0", "protocol": PROTOCOL, "have": []}
+    words = {
+        "type": "hello",
+        "page": "p",
+        "version": "0.1.0",
+        "protocol": MESSAGES.digest,
+        "have": [],
+    }
     return {**words, "renderer": "r", "target": msgspec.to_builtins(Target()), "problem": ""}
 
 

@@ -10,9 +10,10 @@ import numpy as np
 
 from nbglcnn import Viewer
 from nbglcnn.plan.schema import Target
+from nbglcnn.protocol import CHUNK, parts_of
 from nbglcnn.runtime.session import Session
-from nbglcnn.widget.protocol import CHUNK, PROTOCOL, parts_of
 from nbglcnn.widget.reading import BEFORE
+from nbglcnn.widget.viewer import MESSAGES
 
 
 class ScriptedPage:
@@ -33,8 +34,9 @@ class ScriptedPage:
         self.waiting: list[dict[str, Any]] = []  # reads that came while it spoke
         self.speaking = 0
         self.session: Session | None = None
-        self.say("hello", version="0.1.0", protocol=PROTOCOL, have=[], renderer=f"GPU of {name}",
-                 target=msgspec.to_builtins(Target()), problem="")  # fmt: skip
+        self.say("hello", version="0.1.0", protocol=MESSAGES.digest, have=[],
+                 renderer=f"GPU of {name}", target=msgspec.to_builtins(Target()),
+                 problem="")  # fmt: skip
 
     def say(self, kind: str, buffers: list[memoryview] | None = None, **fields: Any) -> None:
         message = {"type": kind, "page": self.name, **fields}

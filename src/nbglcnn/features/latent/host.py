@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 import msgspec
@@ -32,12 +33,17 @@ from nbglcnn.graph import Array
 from nbglcnn.inputs.arrays import plain_array
 from nbglcnn.lowering import lower
 from nbglcnn.plan.schema import Float32, Input, Plan, Value
+from nbglcnn.protocol import Messages
 from nbglcnn.runtime.session import Session
-from nbglcnn.widget.network import Network
+
+if TYPE_CHECKING:
+    from nbglcnn.widget.network import Network
 
 
 class LatentHost:
     """Opens latents, which are sources, for a Viewer's network."""
+
+    messages = Messages()  # a latent is one of the sources
 
     def __init__(self, host: Host) -> None:
         self._host = host

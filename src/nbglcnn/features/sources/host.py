@@ -10,15 +10,16 @@ from typing import Any
 import msgspec
 import traitlets
 
+from nbglcnn import protocol
 from nbglcnn.errors import InputError, NbglcnnError, users_line
 from nbglcnn.features.feature import Feature, Host
 from nbglcnn.features.sources.input_feed import InputFeed, is_equal
 from nbglcnn.features.sources.input_source import Blobs, InputSource, chosen_input, feeding
 from nbglcnn.features.sources.kinds import KINDS, Source
+from nbglcnn.features.sources.messages import MESSAGES
 from nbglcnn.features.sources.records import SourceRecord, blob_fields, data_of
 from nbglcnn.graph import Array
 from nbglcnn.plan.schema import Input
-from nbglcnn.widget import protocol
 
 SOURCE = "_source"  # what pages and Python tell each other
 
@@ -45,6 +46,8 @@ class SourceTrait(traitlets.TraitType[Any, Any]):
 
 class SourcesHost:
     """The source of a Viewer's input; the feature "latent" opens Latents and computes codes."""
+
+    messages = MESSAGES
 
     def __init__(self, host: Host) -> None:
         self._host = host
