@@ -23,7 +23,7 @@ from nbglcnn.widget import parity
 from nbglcnn.widget.asset_manifest import Offer
 from nbglcnn.widget.connection import Connection
 from nbglcnn.widget.parity import ParityCheck, name_of
-from nbglcnn.widget.reading import Answer
+from nbglcnn.widget.reading import Answer, Reader
 from nbglcnn.widget.viewer import MESSAGES
 from recorded_runs import is_recorded
 
@@ -249,12 +249,11 @@ def test_verify_replays_what_it_is_given(monkeypatch: pytest.MonkeyPatch) -> Non
     viewer = nbglcnn.Viewer(net, torch.randn(1, 3, 8, 8))
     edits = [Edit(layer="0", name="a", transform="flip_v")]
     try:
-        report, _ = parity.verify(viewer.network, viewer._reader, None)
-        assert report.ok
+        assert viewer.verify().ok
         unbent = viewer.network.computed(viewer.network.plan.computed)
         monkeypatch.setattr(viewer.network, "edits", tuple(edits))
-        monkeypatch.setattr(viewer._reader, "read", lambda *_, **__: Answer(list(unbent), 0))
-        report, _ = parity.verify(viewer.network, viewer._reader, None)
+        monkeypatch.setattr(Reader, "read", lambda *_, **__: Answer(list(unbent), 0))
+        report = viewer.verify()
         assert report.first_diverging == "0"  # the values are not bent
         assert report.summary.count(", bends replayed") == 1
     finally:

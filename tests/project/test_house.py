@@ -250,6 +250,22 @@ def test_a_private_field_of_another_object_is_found() -> None:
     assert private_names_of_others(source) == ["other._y"]
 
 
+# Public or shared bases that remain; all other classes inherit from libraries or errors alone.
+BASES = {"Adam", "InputSource", "SourceRecord", "Viewer", "_Optimizer"}
+
+
+def test_only_these_classes_are_base_classes_besides_errors() -> None:
+    classes = [
+        (file, node)
+        for file in SOURCES
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+    ]
+    own = {node.name for file, node in classes if file.name != "errors.py"}
+    bases = {ast.unparse(base) for _, node in classes for base in node.bases}
+    assert {base.rpartition(".")[2] for base in bases} & own <= BASES
+
+
 # The same in the page. What stands in js/src itself is called as its file.
 FRONT_END = ROOT / "js" / "src"
 PAGE_MAY_IMPORT: dict[str, set[str]] = {

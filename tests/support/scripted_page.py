@@ -54,7 +54,7 @@ class ScriptedPage:
 
     def choose(self, **source: Any) -> None:
         """What the drawer does: the trait, in the words of the last one."""
-        now = self.viewer._source["source"]
+        now = self.viewer.get_state()["_source"]["source"]
         blank = {"input": "input"} if now is None or "kind" in source else now
         self._say_source({**blank, **source})
 
@@ -63,7 +63,7 @@ class ScriptedPage:
         self._say_source(None)
 
     def _say_source(self, source: dict[str, Any] | None) -> None:
-        words = {"source": source, "turn": self.viewer._source["turn"]}
+        words = {"source": source, "turn": self.viewer.get_state()["_source"]["turn"]}
         self._speak(lambda: self.viewer.set_state({"_source": words}))
 
     def tell(self, *, still: bool, rate: float = 0.0) -> None:
