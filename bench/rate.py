@@ -30,7 +30,7 @@ import json, time
 import anywidget, numpy as np, torch, traitlets
 from torch import nn
 from nbglcnn import Viewer
-from nbglcnn.widget.protocol import CHUNK
+from nbglcnn.protocol import CHUNK
 class Bare(anywidget.AnyWidget):
     _esm = '''
     function initialize({ model }) {

@@ -23,7 +23,7 @@ IMPORTED = re.compile(r'^(?:import|export)\b([^;]*?)\bfrom\s+"(\.[^"]+)";', re.M
 # For each language the imports that close a cycle: the importing folder or file, the imported one.
 UPWARD = {
     PYTHON: {
-        *(("features", "widget"), ("load", "features")),
+        *(("features", "widget"), ("load", "features"), ("local", "features")),
         *(("reference", "features"), ("runtime", "features"), ("transforms", "features")),
     },
     PAGE: {("views", "features")},
@@ -39,6 +39,7 @@ SAYS = {
         "inputs": "arguments as arrays",
         "load": "PyTorch, ONNX → Graph",
         "lowering": "Graph → Plan",
+        "notebook": "Jupyter, marimo",
         "ops": "operators: one record each",
         "pictures": "feature maps as PNG",
         "plan": "the Plan's format and its checks",

@@ -82,7 +82,7 @@ def check(model: Any, x: Any = None, *, preprocess: Any = None) -> Report[Suppor
         with contextlib.suppress(UnsupportedModel):  # where it isn't about single nodes
             if (found := model.partly(x)) is not None:
                 return Report(tuple(_in_order(found)), "can run")
-        whole = Support(model.name, "the whole", False, str(error))
+        whole = Support(type(model.source).__name__, "the whole", False, str(error))
         return Report((*_apart(model, x), whole), "can run")
     return Report(tuple(_supported(graph)), "can run")
 
@@ -136,7 +136,7 @@ def verify(session: Session, model: Any, x: Any = None, *, preprocess: Any = Non
     expected = reference(model, graph, arrays, bends=bends, notes=notes)
     if missing := [k for k in plan.computed if k not in expected and k not in notes.unable]:
         raise InputError(
-            f"{model.name} has no layer {missing[0]!r}: "
+            f"{type(model.source).__name__} has no layer {missing[0]!r}: "
             "give the model that this Plan was compiled from, and its preprocess if there was one"
         )
     return compared(

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+CLOSED = "this Viewer was closed; make another one"
 NONE_SHARED: Mapping[str, Sequence[str]] = {}
 
 

@@ -301,3 +301,9 @@ def with_python(graph: Graph, reasons: Mapping[str, str]) -> Graph:
         return replace(node, op=OWN, domain="", python=own)
 
     return replace(graph, nodes=tuple(map(left, graph.nodes)))
+
+
+def changed_values(old: Graph, new: Graph) -> set[str]:
+    """The names of values with other numbers: see `load.with_parameters`."""
+    before = old.values
+    return {name for name, value in new.values.items() if before.get(name) is not value}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from nbglcnn.graph import Array, Graph, Node, with_python
 from nbglcnn.load import (
     Joined,
     Known,
-    Leaf,
     Loaded,
     Model,
     Side,
@@ -27,6 +26,9 @@ from nbglcnn.load.onnx.runtime import of_file
 from nbglcnn.load.passes.evaluate import evaluate, run_graph
 from nbglcnn.lowering.shapes import layer_name, left_to_python, missing
 from nbglcnn.reference import cacheable, from_cache, reference
+
+if TYPE_CHECKING:
+    from nbglcnn.load.torch.model import TorchModel
 
 # What decides by numbers what is computed is refused, as in PyTorch.
 DECIDING = ("If", "Loop", "Scan", "SequenceMap")
@@ -59,7 +61,7 @@ def load_mixed(
     return graph, arrays
 
 
-def _read(leaf: Leaf, x: Any, known: Known | None) -> Loaded:
+def _read(leaf: TorchModel | OnnxModel, x: Any, known: Known | None) -> Loaded:
     """A module's or file's Graph, in which Python computes the layers that cannot run."""
     if isinstance(leaf, OnnxModel):
         return _of_onnx(leaf, x)
@@ -83,7 +85,7 @@ def of_first(
         old if old.shape == new.shape else new for old, new in zip(first, found, strict=True)
     )
     weights = parameters_of(graph)
-    if model.sides:  # whose own inputs may be older ones
+    if isinstance(model, Joined):  # whose own inputs may be older ones
         found = first
     return model, with_parameters(loaded, weights), found
 

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,18 +14,20 @@ from nbglcnn.errors import NbglcnnError
 from nbglcnn.features.edits.bent_graph import behind_of, bent_graph, between_modules
 from nbglcnn.features.edits.replay import NONE, Bending
 from nbglcnn.graph import Array, Graph, Key, Node
-from nbglcnn.load import Joined, Leaf, Model, Prepared, behind, front, model_of, one_at_a_time
+from nbglcnn.load import Joined, Model, Prepared, behind, front, model_of, one_at_a_time
 from nbglcnn.load.joined import A, differences, parts
+from nbglcnn.load.onnx.onnx_model import OnnxModel
 from nbglcnn.load.onnx.runtime import of_file
 from nbglcnn.load.passes.evaluate import run_graph, steps_to
 from nbglcnn.report import Notes, match, nearest_of
 
+if TYPE_CHECKING:
+    from nbglcnn.load.torch.model import TorchModel
+
 EXACT_MACS = 10**10  # some ten seconds
-# By the kind of a model, the first package that is installed.
-ENGINES: Mapping[str, Mapping[str, str]] = {
-    "torch": {"torch": "PyTorch"},
-    "onnx": {"onnxruntime": "ONNX Runtime", "onnx": "onnx.reference"},
-}
+# The engines of each kind of model by package: the first one that is installed is used.
+OF_TORCH = {"torch": "PyTorch"}
+OF_ONNX = {"onnxruntime": "ONNX Runtime", "onnx": "onnx.reference"}
 # A layer as it was loaded may be so many times its float32 error from the model's own.
 CLEARED = 100
 
@@ -126,14 +128,14 @@ def quick_reference(
     """`reference` where an engine computes it that is quick with large networks, else None."""
     if graph.source == "torch":
         return reference(model, graph, arrays, names)
-    if model.sides:
+    if isinstance(model, Joined):
         return None
     found = _of_leaves(_quick, np.float32, model, graph, arrays, names, NONE, None)
     return found if set(names) <= found.keys() else None
 
 
 def _reference(
-    leaf: Leaf,
+    leaf: TorchModel | OnnxModel,
     graph: Graph,
     arrays: Sequence[Array],
     names: Collection[str] | None,
@@ -141,14 +143,14 @@ def _reference(
     notes: Notes | None,
 ) -> dict[str, Array]:
     bent = bent_graph(graph, bends)
-    if leaf.kind == "onnx":
+    if isinstance(leaf, OnnxModel):
         return _by_onnx(leaf, bent, arrays, names, bends, notes)
     with one_at_a_time():
         return _by_torch(leaf, bent, arrays, names, bends, notes)
 
 
 def _exact(
-    leaf: Leaf,
+    leaf: TorchModel | OnnxModel,
     graph: Graph,
     arrays: Sequence[Array],
     names: Collection[str],
@@ -156,14 +158,14 @@ def _exact(
     notes: Notes | None,
 ) -> dict[str, Array]:
     bent = bent_graph(graph, bends)
-    if leaf.kind == "onnx":
+    if isinstance(leaf, OnnxModel):
         return _exact_of_graph(bent, arrays, names)
     with one_at_a_time():
         return _exact_by_torch(leaf, bent, arrays, names, bends)
 
 
 def _quick(
-    leaf: Leaf,
+    leaf: TorchModel | OnnxModel,
     graph: Graph,
     arrays: Sequence[Array],
     names: Collection[str] | None,
@@ -256,7 +258,8 @@ def _input_keys(graph: Graph) -> list[Key]:
 
 def engine(model: Any) -> str:
     """What `reference` computes with, for people to read: "PyTorch 2.13"."""
-    found = (_installed(ENGINES[leaf.kind]) for leaf in model_of(model).leaves)
+    leaves = model_of(model).leaves
+    found = (_installed(OF_ONNX if isinstance(one, OnnxModel) else OF_TORCH) for one in leaves)
     return " and ".join(dict.fromkeys(found))
 
 
@@ -459,7 +462,7 @@ def _by_onnx(
     if notes is None:
         return from_cache(graph, known, names)
     if known.keys() <= {key.name for key in _input_keys(graph)}:
-        notes.engine = _installed({"onnx": ENGINES["onnx"]["onnx"]})
+        notes.engine = _installed({"onnx": OF_ONNX["onnx"]})
     found = dict(known)
     for key in graph.keys:
         if names is None or key.name in names:

@@ -66,23 +66,7 @@ class Support:
 
 
 @dataclass(frozen=True, slots=True)
-class _Distance:
-    """How far a layer is from another one."""
-
-    layer: str
-    max_abs: float
-    mean_abs: float
-    relative: float
-    ok: bool
-
-    def cells(self) -> tuple[str, ...]:
-        """The row of the table."""
-        numbers = (f"{v:.2g}" for v in (self.max_abs, self.mean_abs, self.relative))
-        return self.layer, *numbers, "yes" if self.ok else "no"
-
-
-@dataclass(frozen=True, slots=True)
-class Match(_Distance):
+class Match:
     """How far a layer is from the reference, over finite values; NaN and Inf must coincide.
 
     Where they don't, `relative` is infinite. `double` is there where float64 was the judge: how far
@@ -94,6 +78,11 @@ class Match(_Distance):
     the framework's own, which the device only holds: there is nothing to match.
     """
 
+    layer: str
+    max_abs: float
+    mean_abs: float
+    relative: float
+    ok: bool
     double: tuple[float, float] | None = None
     alone: float | None = None
     repeated: float | None = None
@@ -113,7 +102,7 @@ class Match(_Distance):
 
     def cells(self) -> tuple[str, ...]:
         """The row of the table."""
-        *cells, ok = _Distance.cells(self)
+        *cells, ok = _cells(self)
         if self.in_python and self.ok:
             ok = "in Python"
         told = [self.flaw] if self.flaw else []
@@ -128,12 +117,27 @@ class Match(_Distance):
 
 
 @dataclass(frozen=True, slots=True)
-class Change(_Distance):
+class Change:
     """How much a layer of B differs from that of A; `ok` says that they are equal.
 
     `max_abs` and `mean_abs` are of |B − A|, `relative` is the mean divided by the mean of |A|:
     infinite where A is zero everywhere and B is not.
     """
+
+    layer: str
+    max_abs: float
+    mean_abs: float
+    relative: float
+    ok: bool
+
+    def cells(self) -> tuple[str, ...]:
+        """The row of the table."""
+        return _cells(self)
+
+
+def _cells(row: Match | Change) -> tuple[str, ...]:
+    numbers = (f"{v:.2g}" for v in (row.max_abs, row.mean_abs, row.relative))
+    return row.layer, *numbers, "yes" if row.ok else "no"
 
 
 TITLES = {
@@ -191,8 +195,8 @@ class Report(Generic[Row]):
     @property
     def in_python(self) -> tuple[str, ...]:
         """The layers that are computed in Python."""
-        rows = (row for row in self._shown if isinstance(row, Support | Match))
-        return tuple(row.layer for row in rows if row.in_python)
+        rows: Sequence[Support | Match | Change] = self._shown
+        return tuple(row.layer for row in rows if not isinstance(row, Change) and row.in_python)
 
     @property
     def matching(self) -> int:

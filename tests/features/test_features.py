@@ -1,7 +1,6 @@
 """A Viewer has its features in one list: without one of them the rest works."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -9,8 +8,7 @@ import torch
 from torch import nn
 
 import nbglcnn
-from nbglcnn import InputError, Noise, Viewer, transforms
-from nbglcnn.features.feature import Host
+from nbglcnn import InputError, Latent, Noise, Viewer, transforms
 from nbglcnn.widget.viewer import FEATURES
 
 RANDOM = np.random.default_rng(40)
@@ -35,6 +33,15 @@ def bend(viewer: Viewer) -> None:
 def feed(viewer: Viewer) -> None:
     viewer.input = Noise(seed=3)
     assert viewer.input.shape == X.shape
+    viewer.input = X
+
+
+def cut(viewer: Viewer) -> None:
+    before = viewer.output
+    viewer.input = Latent("2")
+    viewer.source = viewer.source.with_code(2 * viewer.source.code)
+    bias = viewer.state_dict()["3.bias"].numpy()
+    np.testing.assert_allclose(viewer.output, 2 * (before - bias) + bias, rtol=1e-5, atol=1e-6)
     viewer.input = X
 
 
@@ -63,22 +70,16 @@ def teach(viewer: Viewer) -> None:
 DOES: dict[str, Callable[[Viewer], None]] = {
     "edits": bend,
     "sources": feed,
+    "latent": cut,
     "training": train,
     "mirror": mirror,
     "teaching": teach,
 }
 # What a feature uses of others, by their names.
-USES = {"mirror": {"training"}, "teaching": {"sources"}}
+USES = {"latent": {"sources"}, "mirror": {"training"}, "teaching": {"sources"}}
 
 
-def name_of(make: Callable[[Host], Any]) -> str:
-    viewer = Viewer(network(), X)
-    [name] = [one.offers.name for one in viewer._host.features if type(one) is make]
-    viewer.close()
-    return str(name)
-
-
-NAMES = {name_of(make): make for make in FEATURES}
+NAMES = {host.__module__.split(".")[-2]: host for host in FEATURES}  # by their folders
 
 
 def test_the_list_has_every_feature_that_is_tested_here() -> None:

@@ -179,7 +179,7 @@ def test_bends_and_the_framework_alone_have_the_code_too(
     def none(*_: object) -> None:
         raise OpenGLUnavailable("there is none")
 
-    monkeypatch.setattr("nbglcnn.widget.local.Session", none)
+    monkeypatch.setattr("nbglcnn.local.Session", none)
     monkeypatch.setattr("nbglcnn.features.latent.host.Session", none)
     other = Network(fashion.model, fashion.images[:2], observe="all", precision="float32")
     assert other.source.startswith("reference")

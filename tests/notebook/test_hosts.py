@@ -20,8 +20,8 @@ from host_jupyter import JupyterHost
 from host_marimo import exported_by_marimo
 from hosts import FLOWS
 from lab import local_page, running_lab
-from nbglcnn.widget.hosts import blocking, marimo
-from nbglcnn.widget.hosts.inbox import Inbox, inboxes
+from nbglcnn.notebook import blocking, marimo
+from nbglcnn.notebook.inbox import inboxes
 
 
 def test_every_flow_goes_well_in_notebook_7(
@@ -66,7 +66,7 @@ def test_hosts_that_were_not_tried_keep_their_rows(
     assert [line.split(" | ")[3] for line in table[2:]] == ["A", "C"]
 
 
-class Recorder(Inbox):
+class Recorder:
     """An inbox that keeps what it gets."""
 
     def __init__(self) -> None:

@@ -17,10 +17,10 @@ from nbglcnn.features.teaching.feature_vectors import Features
 from nbglcnn.features.teaching.host import NO_TEACHING
 from nbglcnn.features.training.host import NO_TRAINING
 from nbglcnn.plan.schema import Patch
+from nbglcnn.protocol import MAX_COMPARED
 from nbglcnn.widget import network as networks
 from nbglcnn.widget import parity, snapshot
 from nbglcnn.widget.network import Network
-from nbglcnn.widget.protocol import MAX_COMPARED
 from nbglcnn.widget.traits import checked_selection, checked_view
 
 

@@ -15,7 +15,7 @@ from nbglcnn import Viewer
 from nbglcnn.plan.schema import Plan, Target
 from nbglcnn.report import Match, Report, compared
 from nbglcnn.widget.parity import ParityCheck, with_apart
-from nbglcnn.widget.reading import Answer
+from nbglcnn.widget.reading import Answer, Reader
 from scripted_page import ScriptedPage, Wires
 from viewer_models import Large, autoencoder, pictures
 
@@ -151,7 +151,7 @@ def test_verify_names_equal_examples_that_differ(
     values = viewer.network.computed(viewer.network.plan.computed)
     at = viewer.network.plan.computed.index("encoder.0")
     values[at][2].ravel()[5] = np.nextafter(values[at][2].ravel()[5], np.float32(9))
-    monkeypatch.setattr(viewer._reader, "read", lambda *_, **__: Answer(values, 0))
+    monkeypatch.setattr(Reader, "read", lambda *_, **__: Answer(values, 0))
     report = viewer.verify()
     assert report.first_diverging == "encoder.0"
     assert "example 2 of encoder.0 differs from example 0, which has" in report.summary

@@ -16,15 +16,15 @@ from nbglcnn import Session, transforms
 from nbglcnn.features.edits.records import Edit, to_dict
 from nbglcnn.graph import Array
 from nbglcnn.load import load
+from nbglcnn.local import Local
 from nbglcnn.lowering.lower import lower
 from nbglcnn.plan.schema import Target
 from nbglcnn.widget import parity
 from nbglcnn.widget.asset_manifest import Offer
 from nbglcnn.widget.connection import Connection
-from nbglcnn.widget.local import Local
 from nbglcnn.widget.parity import ParityCheck, name_of
-from nbglcnn.widget.protocol import PROTOCOL
-from nbglcnn.widget.reading import Answer
+from nbglcnn.widget.reading import Answer, Reader
+from nbglcnn.widget.viewer import MESSAGES
 from recorded_runs import is_recorded
 
 
@@ -40,13 +40,17 @@ class Pretended:
         self.session = Session(self.plan)
         self.sent: list[dict[str, Any]] = []
         self.connection = Connection(
-            "0.1.0", lambda content, _: self.sent.append(content), lambda _: None, lambda: None
+            "0.1.0",
+            MESSAGES,
+            lambda content, _: self.sent.append(content),
+            lambda _: None,
+            lambda: None,
         )
         self.connection.show(Offer(self.plan.hash, (), (), {self.plan.hash: memoryview(b"")}))
         self.told: list[dict[str, Any]] = []
         local = Local(self.net)
         self.check = ParityCheck(self.connection, local.reference, local.exact, lambda: None)
-        self.say("hello", version="0.1.0", protocol=PROTOCOL, have=[], renderer="a GPU",
+        self.say("hello", version="0.1.0", protocol=MESSAGES.digest, have=[], renderer="a GPU",
                  target=msgspec.to_builtins(Target()), problem="")  # fmt: skip
         self.ran()
 
@@ -245,12 +249,11 @@ def test_verify_replays_what_it_is_given(monkeypatch: pytest.MonkeyPatch) -> Non
     viewer = nbglcnn.Viewer(net, torch.randn(1, 3, 8, 8))
     edits = [Edit(layer="0", name="a", transform="flip_v")]
     try:
-        report, _ = parity.verify(viewer.network, viewer._reader, None)
-        assert report.ok
+        assert viewer.verify().ok
         unbent = viewer.network.computed(viewer.network.plan.computed)
         monkeypatch.setattr(viewer.network, "edits", tuple(edits))
-        monkeypatch.setattr(viewer._reader, "read", lambda *_, **__: Answer(list(unbent), 0))
-        report, _ = parity.verify(viewer.network, viewer._reader, None)
+        monkeypatch.setattr(Reader, "read", lambda *_, **__: Answer(list(unbent), 0))
+        report = viewer.verify()
         assert report.first_diverging == "0"  # the values are not bent
         assert report.summary.count(", bends replayed") == 1
     finally:

@@ -12,19 +12,21 @@ import numpy as np
 import pytest
 
 from generate_types import JS, messages
+from nbglcnn import protocol
 from nbglcnn.errors import ContextLost, DeviceError, PageError, PageTimeout, UnsupportedModel
+from nbglcnn.features.mirror.messages import messages_of
 from nbglcnn.plan.schema import Patch, Target
-from nbglcnn.widget import protocol
+from nbglcnn.protocol import CHUNK, Assembly, parts_of, split
 from nbglcnn.widget.asset_manifest import Offer
 from nbglcnn.widget.connection import Connection
-from nbglcnn.widget.protocol import CHUNK, PROTOCOL, Assembly, decode, parts_of, split
+from nbglcnn.widget.viewer import MESSAGES
 
 TARGET = msgspec.to_builtins(Target())
 HELLO = {
     "type": "hello",
     "page": "p",
     "version": "0.1.0",
-    "protocol": PROTOCOL,
+    "protocol": MESSAGES.digest,
     "have": [],
     "renderer": "a GPU",
     "target": TARGET,
@@ -72,6 +74,7 @@ class Wire:
         self.fitted: list[Target] = []
         self.connection = Connection(
             "0.1.0",
+            MESSAGES,
             lambda content, buffers: self.sent.append((content, buffers)),
             lambda target: self.fitted.append(target),  # type: ignore[func-returns-value]
             lambda: None,
@@ -130,13 +133,13 @@ def test_a_thousand_wrong_messages_of_each_type_are_ignored(
 def test_wrong_messages_are_one_line_in_the_log_each(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "nbglcnn"):
         for _ in range(50):
-            assert decode({"type": "need", "page": "only here", "blob": 4711}) is None
+            assert MESSAGES.decode({"type": "need", "page": "only here", "blob": 4711}) is None
     assert len(caplog.records) <= 1
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e["type"])
 def test_right_messages_are_taken(example: dict[str, Any]) -> None:
-    message = decode(example)
+    message = MESSAGES.decode(example)
     assert message is not None
     told = json.loads(msgspec.json.encode(message))
     assert {**told, **example} == told
@@ -377,7 +380,7 @@ def test_a_message_of_an_unknown_page_is_ignored(wire: Wire) -> None:
 
 
 def test_the_protocol_has_a_name_of_its_own_contents() -> None:
-    assert len(PROTOCOL) == 12
+    assert len(MESSAGES.digest) == 12
     assert protocol.CHUNK <= 4 * 2**20
 
 
@@ -404,7 +407,7 @@ def test_weights_of_a_loop_go_in_chunks_with_the_losses_in_front(wire: Wire) -> 
         wire.sent.clear()
         contents = np.arange(size, dtype=np.float32)
         rows = np.array([[0.5, 1.0], [0.25, 0.0]], np.float32)
-        wire.connection.mirror("t", [7], contents, 9, 7, rows, [(9, 0.5, None)])
+        wire.connection.advance(messages_of("t", [7], contents, 9, 7, rows, [(9, 0.5, None)]))
         assert [content["part"] for content, _ in wire.sent] == list(range(parts))
         assert [content["rows"] for content, _ in wire.sent] == [2] + [0] * (parts - 1)
         assert {content["count"] for content, _ in wire.sent} == {parts}
@@ -448,14 +451,14 @@ def test_a_picture_of_the_view_may_have_64_mib(wire: Wire, monkeypatch: pytest.M
 )
 def test_names_and_numbers_of_a_message_have_limits(field: str, fits: Any, more: Any) -> None:
     need = {"type": "need", "page": "p", "blob": "b", "parts": []}
-    assert decode({**need, field: fits}) is not None
-    assert decode({**need, field: more}) is None
+    assert MESSAGES.decode({**need, field: fits}) is not None
+    assert MESSAGES.decode({**need, field: more}) is None
 
 
 def test_a_text_of_ten_thousand_letters_is_taken_and_a_longer_one_not() -> None:
     failed = {"type": "failed", "page": "p", "id": "", "kind": "lost"}
-    assert decode({**failed, "text": "x" * 10_000}) is not None
-    assert decode({**failed, "text": "x" * 10_001}) is None
+    assert MESSAGES.decode({**failed, "text": "x" * 10_000}) is not None
+    assert MESSAGES.decode({**failed, "text": "x" * 10_001}) is None
 
 
 def test_of_many_lines_the_log_has_each_once_and_a_hundred_at_most(

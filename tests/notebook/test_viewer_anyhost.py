@@ -38,7 +38,7 @@ def test_a_page_takes_buffers_in_every_form_and_computes(
     form: str,
 ) -> None:
     host = Frames(viewer, frames(1), site[0], form)
-    host.until(lambda: bool(viewer._connection.usable))
+    host.until(lambda: viewer.status["page"] == "connected")
     assert_all_equal(host.read(), hooked(autoencoder(SEED), pictures(SEED)))
     host.until(
         lambda: (
@@ -63,7 +63,7 @@ def test_a_module_lets_go_of_a_closed_viewer(
     frames: Callable[[int], list[Frame]], site: tuple[str, dict[str, bytes]], viewer: Viewer
 ) -> None:
     host = Frames(viewer, frames(1), site[0], "DataView")
-    host.until(lambda: bool(viewer._connection.usable))
+    host.until(lambda: viewer.status["page"] == "connected")
     host.read()
     [frame] = host.frames
     gone = "() => window.model.deref() === undefined"

@@ -25,6 +25,7 @@ from nbglcnn import InputError, Viewer, channels, transforms
 from nbglcnn.errors import OpenGLUnavailable
 from nbglcnn.features.edits.store import ONE_STEP, Store
 from onnx_models import model_of, node, randn
+from scripted_page import Wires
 from viewer_models import autoencoder, hooked, pictures
 from zoo import ResNet18
 
@@ -49,7 +50,7 @@ def behind(
 
 def told(viewer: Viewer) -> list[tuple[str, float]]:
     """The names and mixes of what pages are told."""
-    return [(one["name"], one["mix"]) for one in viewer._edits["edits"]]
+    return [(one["name"], one["mix"]) for one in viewer.get_state()["_edits"]["edits"]]
 
 
 def test_a_bend_changes_all_behind_it_and_unbent_is_before_it(viewer: Viewer) -> None:
@@ -71,7 +72,9 @@ def test_a_bend_changes_all_behind_it_and_unbent_is_before_it(viewer: Viewer) ->
     assert "values before their own edits" in repr(viewer.unbent)
     bend.factor = 4
     assert_equal(viewer.activations["encoder.2"][:, 3], 2.5 * before["encoder.2"][:, 3])
-    assert told(viewer) == [("multiply", 0.5)] and viewer._edits["edits"][0]["parameters"] == [4.0]
+    assert told(viewer) == [("multiply", 0.5)] and viewer.get_state()["_edits"]["edits"][0][
+        "parameters"
+    ] == [4.0]
     bend.remove()
     assert_equal(viewer.output, before["output"])
     with pytest.raises(InputError, match="was removed"):
@@ -112,9 +115,9 @@ def test_injected_and_frozen_values_stay_while_the_input_changes(viewer: Viewer)
     assert_equal(viewer.activations["encoder.4"], value)
     assert_equal(viewer.unbent["encoder.4"], hooked(autoencoder(SEED), pictures(3))["encoder.4"])
     # What a page is offered: the arrays of now and of the steps that can be undone, once each.
-    offer = viewer._connection._offer
-    assert offer is not None and len(offer.injected) == 2
-    sent = {np.frombuffer(offer.blobs[name], np.float32).tobytes() for name in offer.injected}
+    page = Wires(viewer).page()
+    assert len(page.state["injected"]) == 2
+    sent = {bytes(page.blobs[name]) for name in page.state["injected"]}
     assert sent == {other.tobytes(), value.tobytes()}
 
 
@@ -129,16 +132,20 @@ def test_steps_go_back_and_forth_and_arrays_go_with_their_last_step(viewer: View
     viewer.bends.clear()
     assert len(viewer.bends) == 0 and viewer.undo() and viewer.undo() and viewer.undo()
     assert viewer.undo() and not viewer.undo()
-    assert viewer._history["past"] == [] and len(viewer._history["future"]) == 4
-    assert viewer._connection._offer is not None and viewer._connection._offer.injected
+    assert (
+        viewer.get_state()["_history"]["past"] == []
+        and len(viewer.get_state()["_history"]["future"]) == 4
+    )
+    page = Wires(viewer).page()
+    assert page.state["injected"]
     viewer.bend("encoder.0", transforms.flip_h())
-    assert viewer._connection._offer.injected == ()  # nothing leads back to it
-    assert not any("inject" in str(one) for one in viewer._history["past"])
+    assert not page.state["injected"]  # nothing leads back to it
+    assert not any("inject" in str(one) for one in viewer.get_state()["_history"]["past"])
 
 
 def test_a_page_changes_edits_as_python_does(viewer: Viewer) -> None:
     bend = viewer.bend("encoder.0", transforms.rotate(30), name="tilt")
-    now = json.loads(json.dumps(viewer._edits))
+    now = json.loads(json.dumps(viewer.get_state()["_edits"]))
     before = json.loads(json.dumps({"edits": [], "weights": 0}))
     now["edits"][0]["parameters"] = [45]
     second = {"layer": "decoder.0", "name": "mute", "transform": "ablate", "channels": [2]}
@@ -163,13 +170,13 @@ def test_a_pages_slider_is_told_to_nobody_a_second_time(viewer: Viewer) -> None:
     sent: list[dict[str, Any]] = []
     viewer._send = lambda message, buffers=None: sent.append(message)  # type: ignore[assignment]
     for degrees in range(60):
-        words = json.loads(json.dumps(viewer._edits))
+        words = json.loads(json.dumps(viewer.get_state()["_edits"]))
         words["edits"][0]["parameters"] = [degrees]
         viewer.set_state({"_edits": words})
     assert bend.degrees == 59
     assert {one["method"] for one in sent} <= {"echo_update"}  # ipywidgets' own, to other pages
     # Nobody has a step of his own for each.
-    assert len(viewer._history["past"]) == 1
+    assert len(viewer.get_state()["_history"]["past"]) == 1
 
 
 BAD_EDITS: dict[str, Any] = {
@@ -194,7 +201,7 @@ def test_what_a_page_gets_wrong_is_ignored_and_it_is_told_so(
     viewer: Viewer, wrong: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     viewer.bend("encoder.0", transforms.rotate(30), name="tilt")
-    now, value = viewer._edits, viewer.output
+    now, value = viewer.get_state()["_edits"], viewer.output
     sent: list[Any] = []
     viewer._send = lambda message, buffers=None: sent.append(message)  # type: ignore[assignment]
     caplog.set_level(logging.WARNING, "nbglcnn")
@@ -204,7 +211,7 @@ def test_what_a_page_gets_wrong_is_ignored_and_it_is_told_so(
     ):
         sent.clear()
         viewer.set_state(words)
-        assert viewer._edits == now
+        assert viewer.get_state()["_edits"] == now
         [last] = [one["state"] for one in sent if one["method"] == "update"]
         assert last["_edits"] == now
     np.testing.assert_array_equal(viewer.output, value)
@@ -217,9 +224,9 @@ def test_a_page_cannot_make_edits_of_weights_that_nobody_has_made(
 ) -> None:
     history = {"past": [{"edits": [], "weights": 0}], "future": []}
     viewer.set_state({"_edits": {"edits": [], "weights": count}, "_history": history})
-    assert viewer._edits == {"edits": [], "weights": 0}
+    assert viewer.get_state()["_edits"] == {"edits": [], "weights": 0}
     viewer.set_state({"_edits": 3})
-    assert viewer._edits == {"edits": [], "weights": 0}
+    assert viewer.get_state()["_edits"] == {"edits": [], "weights": 0}
 
 
 def test_a_text_that_does_not_compile_leaves_all_as_it_was(viewer: Viewer) -> None:
@@ -270,7 +277,9 @@ def test_refusals_name_what_is_wrong(viewer: Viewer) -> None:
     viewer.undo()
     with pytest.raises(InputError, match=r"an array of shape \(2, 9, 11, 9\) is needed"):
         viewer.inject("encoder.0", np.zeros((3, 3)))
-    assert viewer._edits["edits"] == [] and viewer._history["past"] == []
+    assert (
+        viewer.get_state()["_edits"]["edits"] == [] and viewer.get_state()["_history"]["past"] == []
+    )
     fused = Viewer(autoencoder(SEED), pictures(SEED), observe="outputs")
     with pytest.raises(KeyError, match="is not kept by this Plan, so it cannot be edited"):
         fused.bend("encoder.0", transforms.ablate())
@@ -395,13 +404,13 @@ def test_the_report_says_how_much_is_edited(viewer: Viewer) -> None:
 
 
 def test_a_picture_and_the_snapshot_are_of_the_bent_values(viewer: Viewer) -> None:
-    before = viewer._snapshot()
+    before = viewer.network.snapshot(viewer.example)
     plain = np.asarray(viewer.picture("encoder.0"))
     viewer.bend("encoder.0", transforms.flip_v())
     assert (np.asarray(viewer.picture("encoder.0")) != plain).any()
-    assert viewer._snapshot() != before
+    assert viewer.network.snapshot(viewer.example) != before
     viewer.undo()
-    assert viewer._snapshot() == before
+    assert viewer.network.snapshot(viewer.example) == before
 
 
 # Weights
@@ -412,7 +421,7 @@ def test_a_number_of_a_weight_is_set_and_taken_back(viewer: Viewer) -> None:
     first = {name: value.clone() for name, value in model.state_dict().items()}
     viewer.set_weight("encoder.0.weight", (3, 0, 1, 1), 2.5)
     viewer.set_weight("decoder.0.weight", np.s_[:, 2], torch.zeros(4, 4))
-    assert viewer._edits["weights"] == 2
+    assert viewer.get_state()["_edits"]["weights"] == 2
     with torch.no_grad():
         model.encoder[0].weight[3, 0, 1, 1] = 2.5
         model.decoder[0].weight[:, 2] = 0
@@ -437,27 +446,35 @@ def test_a_page_drags_a_weight_in_one_step_and_takes_it_back(viewer: Viewer) -> 
     flat = first.reshape(-1)
 
     def set_weight(index: int, *values: float, step: str) -> None:
-        words = {"type": "setweight", "page": "p", "name": "encoder.0.weight", "index": index}
-        viewer._connection.receive({**words, "values": values, "step": step}, [])
+        page.say("setweight", name="encoder.0.weight", index=index, values=values, step=step)
 
-    viewer._connection.receive(hello(), [])
+    page = Wires(viewer).page()
     for k in range(30):
         set_weight(10, k / 8, step="a")
         if k == 15:
             time.sleep(1.1 * ONE_STEP)  # held still
     set_weight(18, 1, 2, 3, step="b")
     set_weight(21, 4, step="b")  # the same drag elsewhere
-    assert viewer._edits["weights"] == 3 and len(viewer._history["past"]) == 2
+    assert (
+        viewer.get_state()["_edits"]["weights"] == 3
+        and len(viewer.get_state()["_history"]["past"]) == 2
+    )
     now = viewer.state_dict()["encoder.0.weight"].reshape(-1)
     assert now[10] == 29 / 8 and now[18:22].tolist() == [1, 2, 3, 4]
     for wrong in (80, 10**6):
         set_weight(wrong, 1, 2, step="c")
-    assert viewer._edits["weights"] == 3
+    assert viewer.get_state()["_edits"]["weights"] == 3
     # The page's own undo is a change of the traits.
-    history = json.loads(json.dumps(viewer._history))
+    history = json.loads(json.dumps(viewer.get_state()["_history"]))
     at = history["past"].pop()
     viewer.set_state(
-        {"_edits": at, "_history": {**history, "future": [json.loads(json.dumps(viewer._edits))]}}
+        {
+            "_edits": at,
+            "_history": {
+                **history,
+                "future": [json.loads(json.dumps(viewer.get_state()["_edits"]))],
+            },
+        }
     )
     now = viewer.state_dict()["encoder.0.weight"].reshape(-1)
     assert now[10] == 29 / 8 and torch.equal(now[18:22], flat[18:22])
@@ -469,9 +486,15 @@ def test_a_page_drags_a_weight_in_one_step_and_takes_it_back(viewer: Viewer) -> 
 
 def hello() -> dict[str, Any]:
     from nbglcnn.plan.schema import Target
-    from nbglcnn.widget.protocol import PROTOCOL
+    from nbglcnn.widget.viewer import MESSAGES
 
-    words = {"type": "hello", "page": "p", "version": "0.1.0", "protocol": PROTOCOL, "have": []}
+    words = {
+        "type": "hello",
+        "page": "p",
+        "version": "0.1.0",
+        "protocol": MESSAGES.digest,
+        "have": [],
+    }
     return {**words, "renderer": "r", "target": msgspec.to_builtins(Target()), "problem": ""}
 
 
@@ -480,7 +503,7 @@ def test_other_weights_end_the_way_back_to_old_ones(viewer: Viewer) -> None:
     viewer.bend("encoder.0", transforms.multiply(2), name="bend")
     viewer.set_weight("encoder.0.bias", 0, 1)
     viewer.load_state_dict(other.state_dict())
-    assert viewer._edits["weights"] == 0 and told(viewer) == [("bend", 1.0)]
+    assert viewer.get_state()["_edits"]["weights"] == 0 and told(viewer) == [("bend", 1.0)]
     while viewer.undo():
         pass
     assert_equal(viewer.output, hooked(other, pictures(SEED))["output"])
@@ -509,7 +532,7 @@ def test_numbers_that_do_not_fit_a_weight_are_refused_by_its_name(
         KeyError, match=r"'encoder\.0\.wieght' is not a parameter .*encoder\.0\.wei"
     ):
         viewer.set_weight("encoder.0.wieght", 0, 1)
-    assert viewer._edits["weights"] == 0 and not viewer.undo()
+    assert viewer.get_state()["_edits"]["weights"] == 0 and not viewer.undo()
 
 
 def test_one_number_of_a_large_network_is_one_small_message() -> None:

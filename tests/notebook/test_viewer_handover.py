@@ -82,7 +82,7 @@ def test_a_reload_goes_on_from_what_the_page_has_sent(notebook: Notebook) -> Non
     notebook.run(WAIT.format("viewer._training['training']['round'] == 0"))
     # It may have said once more that it sees a training that another page runs.
     notebook.run(
-        "from nbglcnn.widget.protocol import Stepped\nimport msgspec\n"
+        "from nbglcnn.features.training.messages import Stepped\nimport msgspec\n"
         "record = viewer._training['training']\n"
         "late = Stepped(page=record['owner'], training=record['id'], first=0, elsewhere=True)\n"
         "viewer._handle_custom_msg(msgspec.to_builtins(late), [b''])"

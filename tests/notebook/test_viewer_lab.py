@@ -456,7 +456,7 @@ def test_a_part_that_is_lost_on_the_way_to_the_page_is_asked_for_again(notebook:
 
 def test_a_read_of_what_is_not_there_fails_alone(notebook: Notebook) -> None:
     notebook.run(
-        "from nbglcnn.widget.protocol import Read\n"
+        "from nbglcnn.protocol import Read\n"
         "def wrong(at):\n"
         "    viewer._connection.send(Read(f'nobody {at}', ('?',), viewer._connection.revision))\n"
         "wrong(1)\nviewer.input = x[::-1].copy()\nwrong(2)\nvalue = viewer.output\n"

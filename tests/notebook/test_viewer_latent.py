@@ -95,10 +95,13 @@ def test_another_input_or_source_ends_it(viewer: Viewer, way: str) -> None:
 
 
 def test_it_is_no_bend_and_no_step_to_undo(viewer: Viewer, shape: tuple[int, ...]) -> None:
-    history = len(viewer._history["past"])
+    history = len(viewer.get_state()["_history"]["past"])
     viewer.source = Latent(LAYER, code=np.full(shape, 0.5))
     assert len(viewer.bends) == 0 and viewer.edits == ()
-    assert viewer._edits["edits"] == [] and len(viewer._history["past"]) == history
+    assert (
+        viewer.get_state()["_edits"]["edits"] == []
+        and len(viewer.get_state()["_history"]["past"]) == history
+    )
     assert "bends" not in viewer.verify().summary
     viewer.bend(LAYER, transforms.add(0.25))
     np.testing.assert_allclose(viewer.output, decoded(np.full(shape, 0.75), shape), **TOLERANCE)
@@ -147,7 +150,7 @@ def test_a_page_moves_the_code_and_gets_what_it_asks_for(
     viewer: Viewer, page: ScriptedPage, shape: tuple[int, ...]
 ) -> None:
     viewer.source = Latent(LAYER, DATA, np.arange(12) % 3, ["a", "b", "c"])
-    told = viewer._source["source"]
+    told = viewer.get_state()["_source"]["source"]
     assert page.need(told["labels"]) is not None and page.need(told["classes"]) is not None
     assert len(page.need(told["data"]) or b"") > 12 * viewer.source.code.nbytes
     known = viewer.source.known
@@ -165,7 +168,7 @@ def test_a_page_cannot_say_a_code_that_does_not_fit(viewer: Viewer, page: Script
     for wrong in ({"code": [1.0]}, {"input": "decoder.0"}, {"data": "elsewhere"}):
         page.choose(**wrong)
         assert viewer.source is before
-        assert [*viewer._source["source"]["code"]] == before.code.tolist()
+        assert [*viewer.get_state()["_source"]["source"]["code"]] == before.code.tolist()
     page.choose(kind="latent", input=LAYER, code=[0.0])
     assert viewer.source is before, "a page begins none that Python has not made"
     page.turn_off()
@@ -191,7 +194,7 @@ def test_a_page_decodes_what_python_sets_and_what_its_ring_says(
     viewer.source = viewer.source.with_code(viewer.source.codes[2])
     [value] = [one for one in viewer.network.plan.values if one.key == LAYER]
     host = Frames(viewer, frames(1), site[0], "DataView")
-    host.until(lambda: bool(viewer._connection.usable))
+    host.until(lambda: viewer.status["page"] == "connected")
     [output, code] = asked(host, "output", LAYER)
     np.testing.assert_array_equal(code.reshape(-1), viewer.source.code)
     np.testing.assert_allclose(output, decoded(code, value.shape), **TOLERANCE)
@@ -202,7 +205,7 @@ def test_a_page_decodes_what_python_sets_and_what_its_ring_says(
 
 def test_codes_follow_new_weights_here_and_in_the_page(viewer: Viewer, page: ScriptedPage) -> None:
     viewer.source = Latent(LAYER, DATA)
-    saved, before = viewer.source, viewer._source["source"]
+    saved, before = viewer.source, viewer.get_state()["_source"]["source"]
     other = model()
     with torch.no_grad():
         other.get_submodule("encoder.3").weight.mul_(-1.5)
@@ -212,14 +215,14 @@ def test_codes_follow_new_weights_here_and_in_the_page(viewer: Viewer, page: Scr
         assert np.abs(expected - saved.codes).max() > 0.01
         np.testing.assert_allclose(viewer.source.codes, expected, **TOLERANCE)
         np.testing.assert_array_equal(viewer.source.code, saved.code)
-        told = viewer._source["source"]
+        told = viewer.get_state()["_source"]["source"]
         assert told["data"] != before["data"] and told["items"] == before["items"]
         sent = bytes(page.need(told["data"]) or b"")
         assert np.ascontiguousarray(viewer.source.codes, "<f4").tobytes() in sent
         # An earlier record brings none of the old codes back.
         viewer.source = saved
         np.testing.assert_allclose(viewer.source.codes, expected, **TOLERANCE)
-        now = viewer._source["source"]
+        now = viewer.get_state()["_source"]["source"]
         viewer.source = None
     finally:
         viewer.load_state_dict(model().state_dict())
@@ -227,7 +230,7 @@ def test_codes_follow_new_weights_here_and_in_the_page(viewer: Viewer, page: Scr
     page.choose(**now)
     expected = hooked(model(), DATA)[LAYER].reshape(12, -1)
     np.testing.assert_allclose(viewer.source.codes, expected, **TOLERANCE)
-    assert viewer._source["source"]["data"] != now["data"]
+    assert viewer.get_state()["_source"]["source"]["data"] != now["data"]
 
 
 def test_a_latent_whose_codes_are_not_finite_any_more_keeps_the_old_ones_and_says_so(
@@ -248,7 +251,7 @@ def test_a_latent_whose_codes_are_not_finite_any_more_keeps_the_old_ones_and_say
 def test_a_page_goes_back_to_the_data_of_a_latent(viewer: Viewer, page: ScriptedPage) -> None:
     labels = np.arange(12) % 3
     viewer.source = Latent(LAYER, DATA, labels, ["a", "b", "c"])
-    told = viewer._source["source"]
+    told = viewer.get_state()["_source"]["source"]
     items = told["items"]
     sent = np.frombuffer(bytes(page.need(f"{items}.0") or b""), np.float32)
     np.testing.assert_array_equal(sent.reshape(DATA.shape), DATA)
@@ -264,7 +267,7 @@ def test_a_page_goes_back_to_the_data_of_a_latent(viewer: Viewer, page: Scripted
         viewer.source = viewer.source.at(5)
         expected = model()(torch.from_numpy(DATA[5:6])).numpy()
     np.testing.assert_allclose(viewer.output, expected, **TOLERANCE)
-    assert viewer._source["source"]["data"] == items, "sent twice"
+    assert viewer.get_state()["_source"]["source"]["data"] == items, "sent twice"
 
 
 class Vae(torch.nn.Module):

@@ -137,13 +137,14 @@ def test_a_lost_context_comes_back_with_the_same_numbers(notebook: Notebook) -> 
 
 def test_another_versions_page_is_refused_in_words(notebook: Notebook) -> None:
     notebook.run(
-        "import nbglcnn.widget.connection as c\nspoken, c.PROTOCOL = c.PROTOCOL, 'another'"
+        "from nbglcnn.widget.viewer import MESSAGES\n"
+        "spoken = MESSAGES.digest\nvars(MESSAGES)['digest'] = 'another'"
     )
     try:
         notebook.run(MAKE + "\nviewer")
         error = notebook.run("viewer.output", fails=True).error
     finally:
-        notebook.run("c.PROTOCOL = spoken")
+        notebook.run("vars(MESSAGES)['digest'] = spoken")
     assert error.startswith("PageError: the page runs the front-end of nbglcnn 0.")
     assert "Reload the page" in error
     notebook.page.wait_for_selector("text=The page and the kernel differ")
@@ -244,7 +245,7 @@ def test_what_a_page_asks_as_a_cell_begins_is_answered_while_it_waits(
 
 WAITS = """
 import time
-from nbglcnn.widget.hosts import blocking
+from nbglcnn.notebook import blocking
 print("it waits")
 until = time.monotonic() + 20
 blocking.wait(lambda: answered() or time.monotonic() > until)

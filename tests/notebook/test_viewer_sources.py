@@ -87,14 +87,14 @@ def test_a_source_is_told_before_the_state_that_is_of_it(
     page.wires.told.clear()
     viewer.input = Webcam("environment")
     assert page.wires.told[:2] == ["_source", "state"]
-    told = msgspec.convert(viewer._source["source"], Source)
+    told = msgspec.convert(viewer.get_state()["_source"]["source"], Source)
     assert (told.kind, told.input, told.owner) == ("webcam", "input", "")
     assert (told.faces, told.mirrored, told.playing) == ("environment", True, True)
     assert viewer.source == Webcam("environment")
     page.wires.told.clear()
     viewer.source = Images(SET, labels=np.arange(40) % 4, index=3)
     assert page.wires.told[:2] == ["_source", "state"]
-    told = msgspec.convert(viewer._source["source"], Source)
+    told = msgspec.convert(viewer.get_state()["_source"]["source"], Source)
     assert (told.kind, told.count, told.index, told.dtype) == ("images", 40, 3, "uint8")
     # Its State has the input already, which the page gives, too.
     np.testing.assert_array_equal(page.inputs()[0], as_input(SET[3]))
@@ -104,7 +104,7 @@ def test_what_is_no_source_or_does_not_fit_is_refused_and_the_old_one_stays(
     viewer: Viewer, page: ScriptedPage
 ) -> None:
     viewer.source = Noise(3)
-    told, before = viewer._source, page.state
+    told, before = viewer.get_state()["_source"], page.state
     wrong: list[tuple[Any, str]] = [
         (7, "source is int; a source is needed"),
         ("webcam", "source is str; a source is needed"),
@@ -118,7 +118,9 @@ def test_what_is_no_source_or_does_not_fit_is_refused_and_the_old_one_stays(
             viewer.source = source
     with pytest.raises(InputError, match="None was given"):
         viewer.input = None
-    assert viewer.source == Noise(3) and viewer._source == told and page.state is before
+    assert (
+        viewer.source == Noise(3) and viewer.get_state()["_source"] == told and page.state is before
+    )
 
 
 def test_the_record_follows_the_page_and_can_be_observed(
@@ -132,7 +134,7 @@ def test_the_record_follows_the_page_and_can_be_observed(
     assert viewer.source == replace(images, index=8, playing=True, shuffled=True, rate=4)
     viewer.source = viewer.source.at(9)
     assert [one.index for one in seen] == [0, 8, 9] and seen[2].playing
-    assert viewer._source["source"]["index"] == 9
+    assert viewer.get_state()["_source"]["source"]["index"] == 9
     page.choose(kind="webcam", owner="p", playing=True, mirrored=True)
     assert viewer.source == Webcam(owner="p") and viewer.source.owner == "p"
     page.choose(playing=False)
@@ -143,7 +145,7 @@ def test_the_record_follows_the_page_and_can_be_observed(
     page.choose(kind="video", owner="p", title="film.mp4", playing=True)
     assert repr(viewer.source) == "Video('film.mp4', chosen in a page)"
     viewer.source = replace(viewer.source, playing=False)
-    assert viewer._source["source"]["owner"] == "p" and not viewer._source["source"]["playing"]
+    assert viewer.source.owner == "p" and not viewer.source.playing
     page.choose(kind="noise", seed=4, mean=0.5, std=0.25)
     assert viewer.source == Noise(4)
     page.choose(kind="drawing", owner="p")
@@ -155,9 +157,9 @@ def test_the_record_follows_the_page_and_can_be_observed(
 def test_a_page_goes_back_to_what_python_has_given(viewer: Viewer, page: ScriptedPage) -> None:
     images, film = Images(SET), Video(MP4, title="film.mp4")
     viewer.source = images
-    of_images = dict(viewer._source["source"])
+    of_images = dict(viewer.get_state()["_source"]["source"])
     viewer.source = film
-    of_film = dict(viewer._source["source"])
+    of_film = dict(viewer.get_state()["_source"]["source"])
     page.choose(kind="noise")
     page.choose(**{**of_images, "index": 5})
     assert viewer.source == images.at(5)
@@ -190,12 +192,12 @@ WRONG: list[Any] = [
 
 def test_what_a_page_may_not_say_is_told_back(viewer: Viewer, page: ScriptedPage) -> None:
     viewer.source = Images(SET, index=2)
-    told, source = viewer._source, viewer.source
+    told, source = viewer.get_state()["_source"], viewer.source
     sent: list[Any] = []
     viewer.send_state = lambda key=None: sent.append(key)  # type: ignore[method-assign]
     for words in WRONG:
         viewer.set_state({"_source": words})
-        assert viewer._source == told and viewer.source is source, words
+        assert viewer.get_state()["_source"] == told and viewer.source is source, words
         assert sent, f"the page would keep {words}"
         sent.clear()
     np.testing.assert_array_equal(viewer.input, as_input(SET[2]))
@@ -206,15 +208,15 @@ def test_what_a_page_said_before_it_heard_of_pythons_source_is_not_taken(
 ) -> None:
     viewer.source = Images(SET)
     page.choose(playing=True)
-    in_flight = [{**viewer._source["source"], "index": index} for index in (5, 6)]
-    turn = viewer._source["turn"]
+    in_flight = [{**viewer.get_state()["_source"]["source"], "index": index} for index in (5, 6)]
+    turn = viewer.get_state()["_source"]["turn"]
     viewer.source = Webcam()
-    told = viewer._source
+    told = viewer.get_state()["_source"]
     sent: list[Any] = []
     viewer.send_state = lambda key=None: sent.append(key)  # type: ignore[method-assign]
     for source in in_flight:
         viewer.set_state({"_source": {"source": source, "turn": turn}})
-        assert viewer.source == Webcam() and viewer._source == told and sent
+        assert viewer.source == Webcam() and viewer.get_state()["_source"] == told and sent
         sent.clear()
     page.choose(kind="noise", seed=4, mean=0.5, std=0.25)
     assert viewer.source == Noise(4)
@@ -222,12 +224,12 @@ def test_what_a_page_said_before_it_heard_of_pythons_source_is_not_taken(
 
 def test_a_page_may_not_make_a_set_another(viewer: Viewer, page: ScriptedPage) -> None:
     viewer.source = Images(SET, labels=[0] * 40, classes=["a"])
-    told = viewer._source
+    told = viewer.get_state()["_source"]
     for one in ({"index": 40}, {"count": 41}, {"block": 1}, {"dtype": "float32"}, {"data": "x"},
                 {"labels": ""}, {"classes": "other"}, {"rate": 0.0}, {"owner": "p"}, {"rate": -1},
                 {"rate": 5000}, {"seed": -1}, {"title": "x" * 1001}, {"code": []}):  # fmt: skip
         page.choose(**one)
-        assert viewer._source == told
+        assert viewer.get_state()["_source"] == told
 
 
 def test_two_pages_follow_each_other_and_the_owner_is_one_of_them(viewer: Viewer) -> None:
@@ -251,7 +253,7 @@ def test_linked_viewers_have_one_source() -> None:
     link.unlink()
     with first.hold_trait_notifications():
         first.source = Noise(1)
-    assert first._source["source"]["kind"] == "noise"
+    assert first.get_state()["_source"]["source"]["kind"] == "noise"
     for viewer in (first, second):
         viewer.close()
 
@@ -261,7 +263,7 @@ def test_linked_viewers_have_one_source() -> None:
 
 def test_blocks_come_when_they_are_asked_for(viewer: Viewer, page: ScriptedPage) -> None:
     viewer.source = Images(SET, np.arange(40) % 4, list("abcd"))
-    told = viewer._source["source"]
+    told = viewer.get_state()["_source"]["source"]
     assert not [name for name in page.state["sizes"] if name.startswith(told["data"])]
     assert page.need(f"{told['data']}.0") == SET.tobytes()
     assert json.loads(page.need(told["labels"]) or b"") == [k % 4 for k in range(40)]
@@ -271,13 +273,13 @@ def test_blocks_come_when_they_are_asked_for(viewer: Viewer, page: ScriptedPage)
     assert viewer._connection.sent_again == 0  # nothing was missed
     film = Video(MP4 * 40_000, title="large.mp4")
     viewer.source = film
-    assert page.need(viewer._source["source"]["data"]) == MP4 * 40_000
+    assert page.need(viewer.get_state()["_source"]["source"]["data"]) == MP4 * 40_000
 
 
 def test_floats_travel_without_rounding(viewer: Viewer, page: ScriptedPage) -> None:
     own = RANDOM.normal(size=(9, 1, 22, 18)).astype(np.float32)
     viewer.source = Images(own, index=4)
-    told = viewer._source["source"]
+    told = viewer.get_state()["_source"]["source"]
     assert told["dtype"] == "float32" and page.need(f"{told['data']}.0") == own.tobytes()
     np.testing.assert_array_equal(viewer.input, own[4:5])
 
@@ -518,7 +520,7 @@ def test_setting_the_input_turns_the_source_off(viewer: Viewer, page: ScriptedPa
     assert viewer.source == Webcam(owner="p")
     page.fed.clear()
     viewer.input = pictures(3, 1)
-    assert viewer.source is None and viewer._source["source"] is None
+    assert viewer.source is None and viewer.get_state()["_source"]["source"] is None
     np.testing.assert_array_equal(viewer.input, pictures(3, 1))
     viewer.source = Noise()
     assert_equal(viewer.run(pictures(4, 1)), hooked(autoencoder(SEED), pictures(4, 1))["output"])
@@ -668,7 +670,7 @@ def test_a_network_that_cannot_run_with_one_example_says_so_and_stays() -> None:
     assert viewer.source is None and viewer.network.plan is plan and viewer.output.shape == (3, 16)
     page = Wires(viewer).page()
     page.choose(kind="noise")
-    assert viewer.source is None and viewer._source["source"] is None
+    assert viewer.source is None and viewer.get_state()["_source"]["source"] is None
     viewer.close()
 
 
@@ -693,7 +695,7 @@ def test_one_of_several_inputs_is_fed_and_the_others_stay() -> None:
     viewer = Viewer(model, (image, noise))
     keys = [record.key for record in viewer.network.plan.inputs]
     viewer.source = Webcam()
-    assert viewer._source["source"]["input"] == keys[1] and viewer.source == Webcam()
+    assert viewer.get_state()["_source"]["source"]["input"] == keys[1] and viewer.source == Webcam()
     viewer.source = Noise(7, input=keys[0])
     expected = Noise(7).tensor(viewer.network.plan.inputs[0], None)
     first, second = viewer.input
@@ -780,14 +782,14 @@ def test_pages_are_told_the_folder_of_a_data_set_and_exported_ones_no_path(
         Image.fromarray(SET[0]).save(folder / name / "0.png")
     for given in (str(folder), folder):
         viewer.source = Images(given, index=1)
-        assert viewer._source["source"]["folder"] == str(folder)
+        assert viewer.get_state()["_source"]["source"]["folder"] == str(folder)
     exported = held_by(viewer.to_html(tmp_path / "a.html"))[0]
     assert exported["source"]["folder"] == "" and exported["source"]["title"] == "pics"
     assert str(tmp_path) not in (tmp_path / "a.html").read_text("utf-8")
     # By the folder alone these could not be made again.
     for other in (Images(folder, [1, 0]), Images(folder, classes=["c", "d"]), Images(SET)):
         viewer.source = other
-        assert viewer._source["source"]["folder"] == ""
+        assert viewer.get_state()["_source"]["source"]["folder"] == ""
 
 
 def test_an_exported_page_begins_with_the_live_picture_of_now(

@@ -46,8 +46,8 @@ class Page:
 
     def __init__(self, viewer: Viewer) -> None:
         self.viewer = viewer
-        self.turn = viewer._training["turn"]
-        self.record: dict[str, Any] = dict(viewer._training["training"])
+        self.turn = viewer.get_state()["_training"]["turn"]
+        self.record: dict[str, Any] = dict(viewer.get_state()["_training"]["training"])
 
     def change(self, **fields: Any) -> None:
         self.record |= fields
@@ -75,7 +75,7 @@ def steer(viewer: Viewer, **numbers: float) -> None:
 
 def told(viewer: Viewer) -> tuple[Any, ...]:
     """What pages have last been sent: state, learning rate, noise."""
-    record = viewer._training["training"]
+    record = viewer.get_state()["_training"]["training"]
     return record["state"], record["lr"], record["noise"]
 
 
@@ -134,11 +134,11 @@ def test_a_batch_size_that_comes_late_is_handed_over_and_a_wrong_one_refused(
     page = Page(viewer)
     steer(viewer, noise=0.25)
     page.change(batch=6)
-    assert viewer._training["training"]["batch"] == 6
+    assert viewer.get_state()["_training"]["training"]["batch"] == 6
     assert told(viewer)[0] == "handing"
     with pytest.warns(UserWarning, match="batch_size=13"):
         page.change(batch=13)
-    assert viewer._training["training"]["batch"] == 4
+    assert viewer.get_state()["_training"]["training"]["batch"] == 4
 
 
 def test_another_batch_size_keeps_the_number_of_remaining_examples(viewer: Viewer) -> None:
@@ -163,5 +163,5 @@ def test_another_training_takes_nothing_of_the_one_before(viewer: Viewer) -> Non
     page.change(state="paused", noise=0.5)
     assert told(viewer) == ("running", 0.001, 0.0)
     page.turn = -5
-    page.change(id=viewer._training["training"]["id"])
+    page.change(id=viewer.get_state()["_training"]["training"]["id"])
     assert told(viewer) == ("running", 0.001, 0.0)

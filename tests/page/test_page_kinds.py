@@ -13,9 +13,9 @@ from carrier import carrier
 from colours import MAGENTA, rgb
 from kinds import ViT, damaged_tokens
 from nbglcnn import Plan
+from nbglcnn.pictures.colors import CLASS_COLORS
 from nbglcnn.plan.layout import NCHW, Layout
 from nbglcnn.plan.schema import Form
-from nbglcnn.widget.protocol import CLASS_COLORS
 from page import ONE_RENDERER, GlPage
 
 CELL = (

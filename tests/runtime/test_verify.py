@@ -179,7 +179,7 @@ def test_there_is_nothing_to_verify_where_only_the_framework_computes(
     def none(plan: object) -> None:
         raise nbglcnn.OpenGLUnavailable("none here")
 
-    monkeypatch.setattr("nbglcnn.widget.local.Session", none)
+    monkeypatch.setattr("nbglcnn.local.Session", none)
     viewer = Viewer(autoencoder(3), pictures(3))
     with pytest.raises(nbglcnn.DeviceError, match="nothing to verify"):
         viewer.verify()

@@ -1,12 +1,12 @@
 """Faults on purpose in a notebook's page: frames that are lost or doubled, lost contexts."""
 
 from collections.abc import Sequence
-from typing import Any, get_args
+from typing import Any
 
 from lab import Notebook
-from nbglcnn.widget.protocol import FromKernel, FromPage
+from nbglcnn.widget.viewer import MESSAGES
 
-KINDS = [record.__name__.lower() for record in get_args(FromKernel | FromPage)]
+KINDS = [record.__name__.lower() for record in MESSAGES.from_kernel + MESSAGES.from_page]
 # What becomes of a frame with one of our messages: `fates[type][k]` of the k-th of its type from 1,
 # or `fates[type].all`: "drop" it, deliver it "twice", "close" the socket or "interrupt" the kernel.
 # The next Viewers, in the order of their first words, come to an `end` after so many messages of

@@ -10,9 +10,10 @@ import numpy as np
 
 from nbglcnn import Viewer
 from nbglcnn.plan.schema import Target
+from nbglcnn.protocol import CHUNK, parts_of
 from nbglcnn.runtime.session import Session
-from nbglcnn.widget.protocol import CHUNK, PROTOCOL, parts_of
 from nbglcnn.widget.reading import BEFORE
+from nbglcnn.widget.viewer import MESSAGES
 
 
 class ScriptedPage:
@@ -33,8 +34,9 @@ class ScriptedPage:
         self.waiting: list[dict[str, Any]] = []  # reads that came while it spoke
         self.speaking = 0
         self.session: Session | None = None
-        self.say("hello", version="0.1.0", protocol=PROTOCOL, have=[], renderer=f"GPU of {name}",
-                 target=msgspec.to_builtins(Target()), problem="")  # fmt: skip
+        self.say("hello", version="0.1.0", protocol=MESSAGES.digest, have=[],
+                 renderer=f"GPU of {name}", target=msgspec.to_builtins(Target()),
+                 problem="")  # fmt: skip
 
     def say(self, kind: str, buffers: list[memoryview] | None = None, **fields: Any) -> None:
         message = {"type": kind, "page": self.name, **fields}
@@ -52,7 +54,7 @@ class ScriptedPage:
 
     def choose(self, **source: Any) -> None:
         """What the drawer does: the trait, in the words of the last one."""
-        now = self.viewer._source["source"]
+        now = self.viewer.get_state()["_source"]["source"]
         blank = {"input": "input"} if now is None or "kind" in source else now
         self._say_source({**blank, **source})
 
@@ -61,7 +63,7 @@ class ScriptedPage:
         self._say_source(None)
 
     def _say_source(self, source: dict[str, Any] | None) -> None:
-        words = {"source": source, "turn": self.viewer._source["turn"]}
+        words = {"source": source, "turn": self.viewer.get_state()["_source"]["turn"]}
         self._speak(lambda: self.viewer.set_state({"_source": words}))
 
     def tell(self, *, still: bool, rate: float = 0.0) -> None:

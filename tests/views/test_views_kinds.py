@@ -12,7 +12,7 @@ from torch import Tensor, nn
 import nbglcnn
 from colours import rgb
 from kinds import Segmenter, Seq, ViT
-from nbglcnn.widget.protocol import CLASS_COLORS
+from nbglcnn.pictures.colors import CLASS_COLORS
 from views_page import Views, number, pixels
 
 Show = Callable[..., Views]

@@ -5,21 +5,20 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import traitlets
 
-from nbglcnn.errors import InputError, PageError
+from nbglcnn.errors import CLOSED, InputError, PageError
 from nbglcnn.graph import Array
+from nbglcnn.notebook import lifetime
 from nbglcnn.plan.schema import Patch
-from nbglcnn.widget.hosts import lifetime
+from nbglcnn.protocol import Messages
 
 if TYPE_CHECKING:
     from nbglcnn.widget.connection import Connection
     from nbglcnn.widget.network import Network
     from nbglcnn.widget.reading import Reader
-
-CLOSED = "this Viewer was closed; make another one"
 
 
 def _nothing(*_: Any) -> None:
@@ -65,6 +64,18 @@ class Feature:
     claim: Callable[[], str] = str
     take_weights: Callable[[], None] = _nothing
     close: Callable[[], None] = _nothing
+
+
+class FeatureHost(Protocol):
+    """The host of a feature: one of the Viewer's FEATURES.
+
+    `messages` is the feature's part of the protocol.
+    """
+
+    messages: Messages
+    offers: Feature
+
+    def __init__(self, host: Host) -> None: ...
 
 
 class Host:

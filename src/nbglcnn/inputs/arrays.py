@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nbglcnn.errors import InputError
+from nbglcnn.plan.schema import Value
 
 
 def plain_array(item: Any, name: str) -> npt.NDArray[Any]:
@@ -31,3 +32,8 @@ def masked_in(item: Any) -> int:
     if isinstance(item, list | tuple):
         return sum(map(masked_in, item))
     return int(np.ma.getmaskarray(item).sum()) if isinstance(item, np.ma.MaskedArray) else 0
+
+
+def finished(value: Value, flat: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A value's array out of the floats that a page sent: its own shape and type."""
+    return np.array(flat, dtype=value.dtype).reshape(value.shape)

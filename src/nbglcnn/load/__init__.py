@@ -12,7 +12,7 @@ from nbglcnn.errors import InputError
 from nbglcnn.graph import Graph
 from nbglcnn.inputs.known_transforms import understood
 from nbglcnn.load.joined import Joined
-from nbglcnn.load.model import Known, Leaf, Loaded, Model, Side
+from nbglcnn.load.model import Known, Loaded, Model, Side
 from nbglcnn.load.names import arrays_for
 from nbglcnn.load.parameters import parameters_of, unwrapped_names, with_numbers, with_parameters
 from nbglcnn.load.prepared import Prepared, behind, front
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Joined",
     "Known",
-    "Leaf",
     "Loaded",
     "Model",
     "Prepared",
@@ -58,21 +57,23 @@ def model_of(model: Any, preprocess: Any = None) -> Model:
         ModelError: `model` is none of these.
         InputError: `preprocess` isn't known, or the model has one already.
     """
-    if isinstance(model, Model):
-        found = model
-    elif is_module(model):
+    found: Model
+    if is_module(model):
         from nbglcnn.load.torch.model import TorchModel
 
         found = TorchModel(model)
+    elif isinstance(model, Model):
+        found = model
     else:
         from nbglcnn.load.onnx.onnx_model import OnnxModel
 
         found = OnnxModel(model)
     if preprocess is None:
         return found
-    if not isinstance(found, Leaf):
+    if isinstance(found, Prepared | Joined):
         raise InputError("preprocess: this model has one already")
-    return Prepared(found, understood(preprocess))
+    [leaf] = found.leaves
+    return Prepared(leaf, understood(preprocess))
 
 
 def load(model: Any, x: Any = None, known: Known | None = None) -> Loaded:

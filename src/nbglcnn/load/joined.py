@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -17,11 +17,13 @@ from nbglcnn.graph import Array, Comparison, Graph, Key, Node, Pair, Value, chec
 from nbglcnn.inputs.arguments import BOTH
 from nbglcnn.load.arguments import Arguments, plain_arguments
 from nbglcnn.load.matching import Pairs, matched
-from nbglcnn.load.model import Known, Leaf, Loaded, Model, Read, Side
+from nbglcnn.load.model import Known, Loaded, Read, Side
 from nbglcnn.load.names import specs_of
 from nbglcnn.load.parameters import with_parameters
 
 if TYPE_CHECKING:
+    from nbglcnn.load.onnx.onnx_model import OnnxModel
+    from nbglcnn.load.torch.model import TorchModel
     from nbglcnn.load.training import TrainingMode
 
 A, B, DIFFERENCE = BOTH, "B.", "difference."  # before the keys of each
@@ -30,7 +32,7 @@ FLOAT = 1  # onnx.TensorProto.FLOAT
 
 
 @dataclass(frozen=True)
-class Joined(Model):
+class Joined:
     """Two networks to compare.
 
     With `one_input` both read the input of `a`, with `one_model` the weights of `a` where equal.
@@ -43,6 +45,7 @@ class Joined(Model):
     one_model: bool
     observe: str | Sequence[str] = "all"
     titles: tuple[str, str] = ("", "")
+    source: ClassVar[None] = None
 
     @property
     def arrays(self) -> tuple[Array, ...]:
@@ -60,18 +63,40 @@ class Joined(Model):
         return _join(self)
 
     @property
-    def sides(self) -> tuple[Side, ...]:  # type: ignore[override]
+    def sides(self) -> tuple[Side, Side]:
         """Both."""
         return self.a, self.b
 
     @property
-    def leaves(self) -> tuple[Leaf, ...]:
+    def leaves(self) -> tuple[TorchModel | OnnxModel, ...]:
         """The modules and files of both."""
         return tuple(leaf for side in self.sides for leaf in side.model.leaves)
 
     def load(self, x: Any, known: Known | None = None, read: Read | None = None) -> Loaded:
         """The joined Graph and the inputs of both."""
         return self.graph, self.arrays
+
+    def partly(self, x: Any) -> None:
+        """None: each side is loaded already."""
+
+    def modules_alone(self, x: Any) -> tuple[()]:
+        """Empty: each side is loaded already."""
+        return ()
+
+    def check_gradients(
+        self, x: Any, graph: Graph, wrt: Collection[str], *, every: bool = False
+    ) -> None:
+        """Nothing to check: the Graph of both has no code of its own."""
+
+    def as_loaded(self, state_dict: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The state_dict itself."""
+        return state_dict
+
+    def state_dict(self, numbers: Mapping[str, Array]) -> dict[str, Any]:
+        """These numbers."""
+        return dict(numbers)
+
+    all_arrays = state_dict
 
     def initial(self, seed: int) -> dict[str, Any]:
         """InputError: there are two."""

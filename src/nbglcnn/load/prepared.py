@@ -16,11 +16,13 @@ from nbglcnn.graph import Array, Attribute, Graph, Key, Node, Value
 from nbglcnn.inputs.arguments import Spec, as_arrays, channels_last
 from nbglcnn.inputs.preprocess import LUMA, NAME, Preprocess, Step
 from nbglcnn.load.arguments import Arguments
-from nbglcnn.load.model import Known, Leaf, Loaded, Model, Read
+from nbglcnn.load.model import Known, Loaded, Read
 from nbglcnn.plan.picture_layout import PictureLayout, picture_layout, sides_of
 
 if TYPE_CHECKING:
-    from nbglcnn.load.onnx.model import Given, Part
+    from nbglcnn.load.onnx.model import Part
+    from nbglcnn.load.onnx.onnx_model import OnnxModel
+    from nbglcnn.load.torch.model import TorchModel
     from nbglcnn.load.training import TrainingMode
 
 # What of a Preprocess does nothing to the numbers.
@@ -31,17 +33,15 @@ USUAL_STEPS = (
 PICTURE = "picture"  # the value that is the input, where steps stand behind it
 
 
-class Prepared(Model):
+@dataclass(frozen=True, eq=False)
+class Prepared:
     """A module or file behind its Preprocess."""
 
+    model: TorchModel | OnnxModel
     preprocess: Preprocess
 
-    def __init__(self, model: Leaf, preprocess: Preprocess) -> None:
-        self.model = model
-        self.preprocess = preprocess
-
     @property
-    def leaves(self) -> tuple[Leaf, ...]:
+    def leaves(self) -> tuple[TorchModel | OnnxModel]:
         """The module or file."""
         return (self.model,)
 
@@ -60,9 +60,9 @@ class Prepared(Model):
         graph, arrays = self.model.load(given.arrays, known, read)
         return given.whole(graph, known), (given.inputs[0], *arrays[1:])
 
-    def partly(self, x: Any, given: Given = MappingProxyType({})) -> Part | None:
+    def partly(self, x: Any) -> Part | None:
         """That of the file."""
-        return self.model.partly(self.pictured(x).arrays, given)
+        return self.model.partly(self.pictured(x).arrays)
 
     def modules_alone(self, x: Any) -> Sequence[tuple[str, str, Graph | NbglcnnError]]:
         """Those of the module."""

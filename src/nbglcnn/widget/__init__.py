@@ -13,7 +13,7 @@ def __getattr__(name: str) -> Any:
     if name != "Viewer":
         raise AttributeError(f"module 'nbglcnn.widget' has no attribute {name!r}")
     from nbglcnn.load.torch.preimport import import_ahead
-    from nbglcnn.widget.hosts.blocking import kernel
+    from nbglcnn.notebook.blocking import kernel
     from nbglcnn.widget.viewer import Viewer
 
     if kernel() is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,23 +13,18 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from nbglcnn.errors import ContextLost, DeviceError, NbglcnnError, PageError, PageTimeout
-from nbglcnn.features.feature import CLOSED
+from nbglcnn import protocol
+from nbglcnn.errors import CLOSED, ContextLost, DeviceError, NbglcnnError, PageError, PageTimeout
 from nbglcnn.plan.schema import Float32, Patch, Precision, Target
-from nbglcnn.widget import protocol
-from nbglcnn.widget.asset_manifest import Offer
-from nbglcnn.widget.hosts.inbox import Inbox
-from nbglcnn.widget.protocol import (
-    PROTOCOL,
+from nbglcnn.protocol import (
+    QUIET_S,
     Assembly,
     Done,
     Failed,
     Fed,
-    FromKernel,
-    FromPage,
     Health,
     Hello,
-    Mirrored,
+    Messages,
     Need,
     Pace,
     Part,
@@ -45,8 +40,8 @@ from nbglcnn.widget.protocol import (
     Spot,
     State,
 )
+from nbglcnn.widget.asset_manifest import Offer
 
-QUIET_S = 2.0  # without a message before missing parts are asked for again, once
 LATELY_S = 0.5  # a page asks again while Python is busy: what was just sent is not sent twice
 LOADING_S = 10.0  # in which a page that loads the front-end's code asks again, or says hello
 FAILURES: dict[str, type[PageError]] = {"lost": ContextLost, "device": DeviceError}
@@ -113,12 +108,13 @@ class Request:
         return [np.frombuffer(assembly.data, np.float32) for assembly in self.parts]
 
 
-class Connection(Inbox):
+class Connection:
     """Talks to every page that shows one Viewer. `receive` may be called on any thread."""
 
     def __init__(
         self,
         version: str,
+        messages: Messages,
         send: Send,
         fit: Callable[[Target], Offer | None],
         changed: Callable[[], None],
@@ -127,6 +123,7 @@ class Connection(Inbox):
         showing: AbstractContextManager[Any] = nullcontext(),  # noqa: B008 - it has no state
     ) -> None:
         self._version = version
+        self._messages = messages
         self._code = code or {}  # the front-end's, by name
         self._blocks = blocks  # what pages ask for when they look at it, by name
         self._showing = showing  # in which nothing but this changes what pages are to show
@@ -144,7 +141,7 @@ class Connection(Inbox):
         self.pointed: Spot | None = None  # in the page whose pointer moved last
         self.owner = ""  # the page whose source feeds the network: it alone knows the values
         # Messages for the Viewer's features, with their buffers; whoever follows takes them.
-        self.inbox: list[tuple[FromPage, tuple[bytes, ...]]] = []
+        self.inbox: list[tuple[msgspec.Struct, tuple[bytes, ...]]] = []
         self.precision: Precision | None = None  # that a page has asked for
         self.closed = False  # nothing comes any more
         self.loading_until = 0.0  # when a page that has no code yet is given up
@@ -186,33 +183,17 @@ class Connection(Inbox):
                 self.send(Patches(base, self.revision, rectangles), data.view(np.uint8).data)
         return True
 
-    def mirror(
-        self,
-        training: str,
-        textures: Sequence[int],
-        contents: Float32,
-        step: int,
-        first: int,
-        rows: Float32,
-        held_out: Sequence[tuple[int, float | None, float | None]],
+    def advance(
+        self, messages: Callable[[int, int], Iterable[tuple[msgspec.Struct, memoryview]]]
     ) -> int:
-        """Send weights of a loop in Python, as `Mirrored` says it; the revision that they make.
+        """Send messages, each with its buffer, that make one revision the next; the new one.
 
-        As with `patch` the offer stays the old one.
+        `messages` is called with both. As with `patch` the offer stays the old one.
         """
-        data = contents.view(np.uint8).data
         with self._lock:
             base, self.revision = self.revision, self.revision + 1
-            for part, piece in protocol.split(data):
-                own = rows if part == 0 else rows[:0]
-                self.send(
-                    Mirrored(
-                        training, base, self.revision, tuple(textures), part,
-                        protocol.parts_of(len(data)), step, first, len(own),
-                        tuple(held_out),
-                    ),
-                    memoryview(b"".join((own.tobytes(), piece))),
-                )  # fmt: skip
+            for message, buffer in messages(base, self.revision):
+                self.send(message, buffer)
             return self.revision
 
     def behind(self, revision: int) -> tuple[list[Page], list[Page]]:
@@ -221,7 +202,7 @@ class Connection(Inbox):
             late = [p for p in self.usable if p.ran is None or p.ran.revision < revision]
             return late, [p for p in self.usable if p not in late]
 
-    def send(self, message: FromKernel, *buffers: memoryview) -> None:
+    def send(self, message: msgspec.Struct, *buffers: memoryview) -> None:
         """Send one message to every page."""
         self._send_raw(msgspec.to_builtins(message), list(buffers))
 
@@ -368,7 +349,7 @@ class Connection(Inbox):
 
     def receive(self, content: Any, buffers: list[memoryview]) -> None:
         """Take one message of a page; what doesn't fit its record is ignored."""
-        message = protocol.decode(content)
+        message = self._messages.decode(content)
         if message is None:
             return
         if isinstance(message, Hello):
@@ -380,7 +361,7 @@ class Connection(Inbox):
                 return
         self._changed()
 
-    def _take(self, message: FromPage, buffers: list[memoryview]) -> bool:
+    def _take(self, message: Any, buffers: list[memoryview]) -> bool:
         """Whether there is anything to tell: not of each part of a reply."""
         now = _now()
         page = self.pages.get(message.page)
@@ -426,7 +407,7 @@ class Connection(Inbox):
                 self.inbox.append((message, tuple(map(bytes, buffers))))
         return True
 
-    def _take_of_loader(self, message: FromPage) -> None:
+    def _take_of_loader(self, message: Any) -> None:
         """A page without a name has no code yet; one with a name said its Hello elsewhere."""
         if message.page or not isinstance(message, Need | Progress):
             return
@@ -470,7 +451,7 @@ class Connection(Inbox):
         return True
 
     def _greet(self, hello: Hello) -> None:
-        refused = hello.protocol != PROTOCOL
+        refused = hello.protocol != self._messages.digest
         problem = hello.problem or ("" if hello.target else "its device is unknown")
         if refused:
             problem = (

@@ -9,7 +9,7 @@ from typing import Any
 
 from nbglcnn.load import Model, is_module
 from nbglcnn.load.steps import listening
-from nbglcnn.widget.hosts.blocking import current_cell
+from nbglcnn.notebook.blocking import current_cell
 
 KINDS = 6  # of layers that are listed
 

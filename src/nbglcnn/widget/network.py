@@ -18,9 +18,10 @@ from nbglcnn import load
 from nbglcnn.errors import DeviceError, InputError, NbglcnnError, unknown
 from nbglcnn.features.edits.records import Edit, active
 from nbglcnn.features.edits.skipped_passes import not_run, skipped
-from nbglcnn.graph import Array, Graph
+from nbglcnn.graph import Array, Graph, changed_values
 from nbglcnn.inputs.arguments import with_elements
 from nbglcnn.load.steps import begin
+from nbglcnn.local import Local
 from nbglcnn.lowering import lower
 from nbglcnn.lowering.patches import changed_numbers, patches
 from nbglcnn.plan.schema import Patch, Plan, Precision, Target, Value, content_hash, pack_file
@@ -29,7 +30,6 @@ from nbglcnn.reference import cacheable
 from nbglcnn.runtime.session import stored
 from nbglcnn.widget import snapshot as pictures
 from nbglcnn.widget.asset_manifest import Offer
-from nbglcnn.widget.local import Local
 
 PATCH_BYTES = 2**22  # of all patches since the weights were hashed; then they are hashed again
 
@@ -634,12 +634,6 @@ class Network:
                 )
             self._snapshot = now, pictures.draw(self.plan, values, example, source, most)
         return self._snapshot[1]
-
-
-def changed_values(old: Graph, new: Graph) -> set[str]:
-    """The names of values with other numbers: see `with_parameters`."""
-    before = old.values
-    return {name for name, value in new.values.items() if before.get(name) is not value}
 
 
 def raw(array: Array) -> memoryview:

@@ -28,13 +28,14 @@ from nbglcnn.errors import DeviceError, InputError
 from nbglcnn.features.edits.records import Edit, active, checked, from_dict, to_dict
 from nbglcnn.features.edits.replay import Bending, bending, check_replayed, jumps
 from nbglcnn.graph import Array, Graph
+from nbglcnn.inputs.arrays import finished
 from nbglcnn.plan.schema import Float32, Plan, Value
+from nbglcnn.protocol import Probe, Probed, Verified
 from nbglcnn.reference import is_faithful, layer_alone
 from nbglcnn.report import Match, Notes, Report, compared
 from nbglcnn.widget.connection import Connection, Page
 from nbglcnn.widget.network import Network
-from nbglcnn.widget.protocol import Probe, Probed, Verified
-from nbglcnn.widget.reading import Reader, finished
+from nbglcnn.widget.reading import Reader
 
 log = logging.getLogger("nbglcnn")
 

@@ -10,15 +10,13 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar
 
-import numpy as np
-
-from nbglcnn.errors import InputError, PageError, PageNotConnected, users_line
-from nbglcnn.features.feature import CLOSED
+from nbglcnn.errors import CLOSED, InputError, PageError, PageNotConnected, users_line
 from nbglcnn.graph import Array
+from nbglcnn.inputs.arrays import finished
+from nbglcnn.local import on
+from nbglcnn.notebook import blocking
 from nbglcnn.plan.schema import DERIVED, Value
 from nbglcnn.widget.connection import Connection
-from nbglcnn.widget.hosts import blocking
-from nbglcnn.widget.local import on
 from nbglcnn.widget.network import Network
 
 HELLO_S = 2.0  # in which a page says hello if there is one; measured: 0.05 to 0.1 s
@@ -215,11 +213,6 @@ class Reader:
                 stacklevel=users_line(),
             )
         return False
-
-
-def finished(value: Value, flat: Array) -> Array:
-    """A value's array out of the floats that a page sent: its own shape and type."""
-    return np.array(flat, dtype=value.dtype).reshape(value.shape)
 
 
 def shaped(keys: Sequence[str], arrays: Sequence[Array | None]) -> object:

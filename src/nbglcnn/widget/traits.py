@@ -11,8 +11,8 @@ from traitlets import TraitError
 
 from nbglcnn.errors import nearest
 from nbglcnn.plan.schema import Plan, Value
+from nbglcnn.protocol import MAX_COMPARED, VIEWS, Spot
 from nbglcnn.widget.connection import Page
-from nbglcnn.widget.protocol import MAX_COMPARED, VIEWS, Spot
 
 # What a page may set.
 OF_THE_PAGE = (
@@ -26,9 +26,6 @@ OF_THE_PAGE = (
     "symmetric",
     "presenting",
 )
-
-
-FIRST_VIEW: dict[str, Any] = {"name": "network", "layer": None, "channels": [], "pixel": None}
 
 
 def name_of_view(layer: object, pixel: object) -> str:

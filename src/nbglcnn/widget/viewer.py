@@ -9,7 +9,7 @@ import json
 import os
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -20,14 +20,15 @@ import traitlets
 from comm import DummyComm
 from PIL import Image
 
-from nbglcnn import __version__
-from nbglcnn.errors import InputError, NbglcnnError, PageError
+from nbglcnn import __version__, protocol
+from nbglcnn.errors import CLOSED, InputError, NbglcnnError, PageError
 from nbglcnn.features.edits import weights
 from nbglcnn.features.edits.bends import Bend, Bends
 from nbglcnn.features.edits.host import EditsHost
 from nbglcnn.features.edits.records import Edit, active, to_dict
 from nbglcnn.features.edits.store import EditState
-from nbglcnn.features.feature import CLOSED, Feature, Host
+from nbglcnn.features.feature import Feature, FeatureHost, Host
+from nbglcnn.features.latent.host import LatentHost
 from nbglcnn.features.mirror.host import MirrorHost
 from nbglcnn.features.sources.host import SourcesHost
 from nbglcnn.features.sources.input_source import InputSource
@@ -38,25 +39,25 @@ from nbglcnn.features.training.live_training import LiveTraining
 from nbglcnn.features.training.optimizers import Adam, Optimizer
 from nbglcnn.graph import Array
 from nbglcnn.load import model_of
+from nbglcnn.notebook import blocking, lifetime, marimo
+from nbglcnn.notebook.comm_hooks import handle_without_hooks
+from nbglcnn.notebook.inbox import inboxes
 from nbglcnn.pictures import maps
+from nbglcnn.pictures.colors import COLORMAPS
 from nbglcnn.plan.schema import Layers, Patch, Precision, Target
+from nbglcnn.protocol import COLOR_RANGES, FIRST_VIEW, VIEWER
 from nbglcnn.report import Match, Report
 from nbglcnn.transforms import Transform
-from nbglcnn.widget import code, protocol
+from nbglcnn.widget import code
 from nbglcnn.widget.activations import Activations, as_asked, names_of
 from nbglcnn.widget.asset_manifest import Offer
 from nbglcnn.widget.connection import Connection
 from nbglcnn.widget.diagnosis import diagnosis
-from nbglcnn.widget.hosts import blocking, lifetime, marimo
-from nbglcnn.widget.hosts.comm_hooks import handle_without_hooks
-from nbglcnn.widget.hosts.inbox import inboxes
 from nbglcnn.widget.load_progress import steps_shown
 from nbglcnn.widget.network import Network
 from nbglcnn.widget.parity import ParityCheck, verified, verify
-from nbglcnn.widget.protocol import COLOR_RANGES, COLORMAPS
 from nbglcnn.widget.reading import Reader, seconds, shaped
 from nbglcnn.widget.traits import (
-    FIRST_VIEW,
     OF_THE_PAGE,
     as_json,
     checked_image_ranges,
@@ -71,13 +72,16 @@ from nbglcnn.widget.traits import (
 F = TypeVar("F")
 
 # Each is made with a Host, in this order; what one uses of another comes before it.
-FEATURES: tuple[Callable[[Host], Any], ...] = (
+FEATURES: tuple[type[FeatureHost], ...] = (
     EditsHost,
     SourcesHost,
+    LatentHost,
     TrainingHost,
     MirrorHost,
     TeachingHost,
 )
+
+MESSAGES = sum((one.messages for one in FEATURES), VIEWER)
 
 
 class Viewer(anywidget.AnyWidget):
@@ -135,7 +139,7 @@ class Viewer(anywidget.AnyWidget):
 
     source: Any  # the trait of the feature "sources"
 
-    _features: ClassVar[tuple[Callable[[Host], Any], ...]] = FEATURES
+    _features: ClassVar[tuple[type[FeatureHost], ...]] = FEATURES
     _cells: ClassVar[dict[str, tuple[str, WeakSet[Viewer]]]] = {}
 
     def __init__(
@@ -163,6 +167,7 @@ class Viewer(anywidget.AnyWidget):
         this = weakref.ref(self)
         self._connection = Connection(
             __version__,
+            MESSAGES,
             send=lambda content, buffers: lifetime.call(this, "send", content, buffers),
             fit=lambda target: lifetime.call(this, "_fit", target),
             changed=lambda: lifetime.call(this, "_follow"),

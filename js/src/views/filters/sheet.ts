@@ -93,7 +93,7 @@ const stretch = (start: number, length: number): number[] =>
 
 /** More edits than that are one, with what stands between them as it is. */
 const MOST_RUNS = 32;
-/** Numbers in one message, at most: `SetWeight` in widget/protocol.py. */
+/** Numbers in one message, at most: `SetWeight` in features/edits/messages.py. */
 const MOST_NUMBERS = 2 ** 16;
 
 /** Edits that make the elements at these places these numbers; `values` are those of now. */

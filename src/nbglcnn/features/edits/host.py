@@ -11,18 +11,21 @@ from typing import Any
 import msgspec
 import traitlets
 
+from nbglcnn import protocol
 from nbglcnn.errors import InputError, users_line
 from nbglcnn.features.edits import records, weights
 from nbglcnn.features.edits.editor import Editor
+from nbglcnn.features.edits.messages import MESSAGES, SetWeight
 from nbglcnn.features.edits.store import EditState
 from nbglcnn.features.feature import Feature, Host
-from nbglcnn.widget import protocol
 
 NO_EDITS: Mapping[str, Any] = {"edits": [], "weights": 0}
 
 
 class EditsHost:
     """Holds the edits of a Viewer's values and of its weights."""
+
+    messages = MESSAGES
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -54,7 +57,7 @@ class EditsHost:
             },
             shared=("_edits", "_history"),
             take=self._take,
-            messages={protocol.SetWeight: self._take_weight},
+            messages={SetWeight: self._take_weight},
             plan_changed=self.fit_plan,
             weights_replaced=self.forget_weights,
             first_example=self.store.take_first,
@@ -82,7 +85,7 @@ class EditsHost:
             self.store.forget_weights()
         self._weights.clear()
 
-    def _take_weight(self, message: protocol.SetWeight, _: Sequence[bytes]) -> None:
+    def _take_weight(self, message: SetWeight, _: Sequence[bytes]) -> None:
         """Set what a page asks for."""
         try:
             name = self._network.graph.parameters[message.name]

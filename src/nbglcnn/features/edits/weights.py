@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,7 +17,9 @@ from nbglcnn.errors import InputError, to_write, unknown
 from nbglcnn.graph import Array, Graph
 from nbglcnn.inputs.arrays import plain_array
 from nbglcnn.plan.schema import Patch
-from nbglcnn.widget.network import Network
+
+if TYPE_CHECKING:
+    from nbglcnn.widget.network import Network
 
 
 @dataclass

@@ -17,18 +17,20 @@ import msgspec
 from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 
-from nbglcnn import __version__
+from nbglcnn import __version__, protocol
 from nbglcnn.errors import InputError, NbglcnnError, to_write
 from nbglcnn.features.edits.records import to_dict
+from nbglcnn.features.export.messages import Exported
 from nbglcnn.features.export.offline import offline, offline_teaching
 from nbglcnn.features.export.samples import samples_of
 from nbglcnn.features.sources.input_source import Blobs
 from nbglcnn.features.sources.records import SourceRecord
 from nbglcnn.load import model_of
-from nbglcnn.widget import code, protocol
+from nbglcnn.protocol import FIRST_VIEW
+from nbglcnn.widget import code
 from nbglcnn.widget.network import Network, raw
 from nbglcnn.widget.snapshot import MAX_BYTES
-from nbglcnn.widget.traits import FIRST_VIEW, checked_view, name_of_view
+from nbglcnn.widget.traits import checked_view, name_of_view
 
 if TYPE_CHECKING:
     from nbglcnn.features.teaching.lesson import Lesson
@@ -179,7 +181,7 @@ def page(
         samples, numbers, unchecked = samples_of(network, plan)
         named |= {"samples": raw(numbers)} if samples is not None else {}
     most = int(SNAPSHOT_SHARE * (len(script) + sum(map(len, held))))
-    exported = protocol.Exported(
+    exported = Exported(
         **shown,
         classes=network.classes,
         steps=tuple(views),

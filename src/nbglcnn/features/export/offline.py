@@ -67,7 +67,7 @@ def offline(network: Network, train: Any, precision: str, most: int) -> Offline:
         raise InputError(
             "train: a latent skips a part of the network: set viewer.source = None first"
         )
-    if network.model.sides:
+    if network.graph.comparison:
         raise InputError("train: a comparison can't be trained; export one of its two models")
     if asked["weights"] == "random":
         drawn = network.model.initial(asked["seed"])

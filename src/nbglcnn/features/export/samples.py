@@ -8,12 +8,12 @@ import numpy as np
 
 from nbglcnn.errors import NbglcnnError
 from nbglcnn.features.edits.replay import Bending, bending, check_replayed, jumps
+from nbglcnn.features.export.messages import Samples
 from nbglcnn.graph import Array
 from nbglcnn.plan.schema import Plan
 from nbglcnn.report import ATOL, RTOL, allowed_from_float64, compared
 from nbglcnn.widget.network import Network
 from nbglcnn.widget.parity import LARGEST, MOST, apart_in, bands_of, pick, verified
-from nbglcnn.widget.protocol import Samples
 
 TEXELS = 4  # of a stretch; four elements each
 # MACs of an ONNX file, at most, for a judge in float64: onnx.reference is slow.

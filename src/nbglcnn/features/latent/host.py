@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 import msgspec
 import numpy as np
 
 from nbglcnn.errors import DeviceError, InputError, OpenGLUnavailable
+from nbglcnn.features.feature import Feature, Host
+from nbglcnn.features.latent.injection import inject_code
 from nbglcnn.features.latent.latent import (
     CodeBlobs,
     Codes,
     Latent,
+    LatentRecord,
     checked_code,
     checked_layer,
     known_of,
@@ -22,44 +27,70 @@ from nbglcnn.features.latent.latent import (
 )
 from nbglcnn.features.sources.blocks import Blocks
 from nbglcnn.features.sources.images import Images
-from nbglcnn.features.sources.input_source import chosen_input
+from nbglcnn.features.sources.input_source import InputSource, chosen_input
+from nbglcnn.features.sources.records import SourceRecord
 from nbglcnn.graph import Array
 from nbglcnn.inputs.arrays import plain_array
 from nbglcnn.lowering import lower
 from nbglcnn.plan.schema import Float32, Input, Plan, Value
+from nbglcnn.protocol import Messages
 from nbglcnn.runtime.session import Session
-from nbglcnn.widget.network import Network
+
+if TYPE_CHECKING:
+    from nbglcnn.widget.network import Network
 
 
 class LatentHost:
-    """Opens latents for a network; `opened` is the last one, and what pages are given of it."""
+    """Opens latents, which are sources, for a Viewer's network."""
 
-    def __init__(self, network: Network) -> None:
-        self._network = network
-        self.opened: tuple[Latent, CodeBlobs] | None = None
+    messages = Messages()  # a latent is one of the sources
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._network = host.network
+        self._opened: tuple[Latent, CodeBlobs] | None = None  # the last one
         self._outdated: WeakSet[Codes] = WeakSet()  # of the weights before
+        self.offers = Feature(
+            "latent",
+            blob=self._blob,
+            weights_changed=self._follow_weights,
+            close=self._close,
+        )
 
     def open(self, latent: Latent) -> tuple[Latent, CodeBlobs]:
         """As `opened` in this file; codes of the weights before are computed again."""
-        return opened(
-            self._network, latent.closed() if self.is_outdated(latent) else latent, self.opened
-        )
+        known = latent.closed() if self.is_outdated(latent) else latent
+        found, blobs = opened(self._network, known, self._opened)
+        self._opened = replace(found, owner=""), blobs
+        return self._opened
 
-    def is_outdated(self, latent: Latent) -> bool:
-        """Whether a latent's codes are of the weights before."""
-        return latent.known_is(*self._outdated)
+    def cut(self, wire: SourceRecord | None) -> None:
+        """Put a latent's code in its layer's place; of another source, end the cut."""
+        if isinstance(wire, LatentRecord):
+            inject_code(self._network, wire.input, wire.code)
+        elif self._network.latent is not None:
+            self._network.cut(None)
 
-    def weights_changed(self) -> bool:
-        """The weights are others; whether there are codes of data, which are outdated then."""
-        if self.opened is None or self.opened[0].data is None:
-            return False
-        self._outdated.add(self.opened[0].known)
-        return True
+    def is_outdated(self, source: InputSource) -> bool:
+        """Whether it is a latent whose codes are of the weights before."""
+        return isinstance(source, Latent) and source.known_is(*self._outdated)
+
+    def _follow_weights(self) -> None:
+        """The codes of the data are those of other weights now."""
+        if self._opened is not None and self._opened[0].data is not None:
+            self._outdated.add(self._opened[0].known)
+            self._host.needed("sources").code_again()
 
     @property
     def data_set(self) -> tuple[Images, Blocks] | None:
         """The data of the last latent as Images, where it is of pictures."""
-        return None if self.opened is None else self.opened[1].data_set
+        return None if self._opened is None else self._opened[1].data_set
+
+    def _blob(self, name: str) -> memoryview | None:
+        return None if self.data_set is None else self.data_set[1].blob(name)
+
+    def _close(self) -> None:
+        self._opened = None
 
 
 def opened(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nbglcnn.errors import InputError
 from nbglcnn.features.latent import latent as latents
-from nbglcnn.widget.network import Network
+
+if TYPE_CHECKING:
+    from nbglcnn.widget.network import Network
 
 
 def inject_code(network: Network, layer: str, code: Any) -> None:

@@ -11,12 +11,12 @@ import numpy as np
 
 from nbglcnn import load
 from nbglcnn.codegen.weights import packed
-from nbglcnn.graph import Array, Graph
+from nbglcnn.graph import Array, Graph, changed_values
 from nbglcnn.plan.schema import Float32
-from nbglcnn.widget.network import Network, changed_values
 
 if TYPE_CHECKING:
     from nbglcnn.load.torch.weights.parameter_snapshots import Copied
+    from nbglcnn.widget.network import Network
 
 COUNTS = ".num_batches_tracked"
 

@@ -6,12 +6,16 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from nbglcnn.errors import NbglcnnError
 from nbglcnn.features.mirror.following import Following
+from nbglcnn.features.mirror.messages import messages_of
 from nbglcnn.plan.schema import Float32
-from nbglcnn.widget.connection import Connection, Page
-from nbglcnn.widget.network import Network
+
+if TYPE_CHECKING:
+    from nbglcnn.widget.connection import Connection, Page
+    from nbglcnn.widget.network import Network
 
 # A page that has not run a frame for so long holds up no other; one that is there and has nothing
 # to do has lost the frame.
@@ -121,9 +125,11 @@ class Frames:
             if frame is None:
                 return  # the Viewer is gone
             news = self._news(self._known)
-            self._revision = connection.mirror(
-                self._name, frame.textures, frame.contents, self._following.step,
-                news.first, news.rows, news.held_out,
+            self._revision = connection.advance(
+                messages_of(
+                    self._name, frame.textures, frame.contents, self._following.step,
+                    news.first, news.rows, news.held_out,
+                )
             )  # fmt: skip
             self._known = news.first + len(news.rows)
             self._sent_at = time.monotonic()

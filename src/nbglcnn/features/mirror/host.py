@@ -13,6 +13,7 @@ from nbglcnn.errors import InputError
 from nbglcnn.features.feature import Feature, Host
 from nbglcnn.features.mirror.following import Following
 from nbglcnn.features.mirror.frames import Frames, News
+from nbglcnn.features.mirror.messages import MESSAGES
 from nbglcnn.features.mirror.mirror import Mirror
 from nbglcnn.features.training.records import TrainingRecord
 
@@ -62,6 +63,8 @@ def mirror(viewer: Viewer, model: Any, *, every: int = 10) -> Mirror:
 class MirrorHost:
     """The loop of Python that a Viewer follows; pages show it in the views of a training."""
 
+    messages = MESSAGES
+
     def __init__(self, host: Host) -> None:
         self._host = host
         self._network = host.network
@@ -90,7 +93,7 @@ class MirrorHost:
                 f"mirror: {type(model).__name__} is no torch.nn.Module; give the model that the "
                 "loop trains"
             )
-        if network.model.sides:
+        if network.graph.comparison:
             raise InputError(
                 "mirror: this Viewer compares two models; give a Viewer of the one that is trained"
             )

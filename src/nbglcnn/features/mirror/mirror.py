@@ -17,7 +17,7 @@ from nbglcnn.features.mirror.frames import Frames, News
 from nbglcnn.features.training import live_training
 from nbglcnn.features.training.live_training import History
 from nbglcnn.graph import Array
-from nbglcnn.widget.hosts import blocking
+from nbglcnn.notebook import blocking
 
 if TYPE_CHECKING:
     from nbglcnn.load.torch.weights.parameter_snapshots import Copied, Tensors

@@ -10,18 +10,16 @@ from typing import Any
 import msgspec
 import traitlets
 
+from nbglcnn import protocol
 from nbglcnn.errors import InputError, NbglcnnError, users_line
 from nbglcnn.features.feature import Feature, Host
-from nbglcnn.features.latent.host import LatentHost
-from nbglcnn.features.latent.injection import inject_code
-from nbglcnn.features.latent.latent import Latent, LatentRecord
 from nbglcnn.features.sources.input_feed import InputFeed, is_equal
 from nbglcnn.features.sources.input_source import Blobs, InputSource, chosen_input, feeding
 from nbglcnn.features.sources.kinds import KINDS, Source
+from nbglcnn.features.sources.messages import MESSAGES
 from nbglcnn.features.sources.records import SourceRecord, blob_fields, data_of
 from nbglcnn.graph import Array
 from nbglcnn.plan.schema import Input
-from nbglcnn.widget import protocol
 
 SOURCE = "_source"  # what pages and Python tell each other
 
@@ -47,7 +45,9 @@ class SourceTrait(traitlets.TraitType[Any, Any]):
 
 
 class SourcesHost:
-    """The source of a Viewer's input; a latent's codes are the LatentHost's."""
+    """The source of a Viewer's input; the feature "latent" opens Latents and computes codes."""
+
+    messages = MESSAGES
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -59,7 +59,6 @@ class SourcesHost:
         self._turn = 0  # counts the sources that Python has set
         # The last of each kind whose blobs Python has: a page may go back to it.
         self._given: dict[str, tuple[InputSource, Blobs]] = {}
-        self._latent = LatentHost(host.network)
         # `source` isn't synced: the record that pages get has names for what this one holds.
         self.offers = Feature(
             "sources",
@@ -71,13 +70,8 @@ class SourcesHost:
             take=self._take_source,
             blob=self._blob,
             follow=self.feed.follow,
-            weights_changed=self._follow_weights,
-            close=self._close,
+            close=self._given.clear,
         )
-
-    def _close(self) -> None:
-        self._given.clear()
-        self._latent.opened = None
 
     # Python's side
 
@@ -109,7 +103,7 @@ class SourcesHost:
                 self._record = None
                 self._host.show()
             return None
-        if isinstance(source, Latent):
+        if not source.feeds:
             return self._begun_latent(source)
         key = chosen_input(source, self._network.plan.inputs).key
         self._check_of_page(source)
@@ -130,34 +124,34 @@ class SourcesHost:
         now = self.feed.wire
         if now is not None and now.is_like(wire):
             wire = msgspec.structs.replace(wire, owner=now.owner)  # it goes on there
-        found = replace(source, owner=wire.owner)
-        if blobs is not None:
-            self._given[wire.kind] = found, blobs
-        self._tell_source(wire)
-        self._record = found
-        self._host.show()
-        return found
+        return self._turned_on(replace(source, owner=wire.owner), wire, blobs)
 
-    def _begun_latent(self, latent: Latent) -> Latent:
-        """Cut the network where a latent says; the record with its code, and its data's codes."""
+    def _begun_latent(self, latent: InputSource) -> InputSource:
+        """Cut the network at a latent's layer; the latent with its code and its data's codes."""
+        host = self._host.needed("latent")
         self.feed.adopt_now()
-        found, blobs = self._latent.open(latent)
+        found, blobs = host.open(latent)
         self.feed.drop()
-        self.prepare(found.layer)
-        found = replace(found, owner="")
-        wire = msgspec.structs.replace(found.wire(found.layer), **blobs.fields())
-        self._latent.opened = self._given[wire.kind] = found, blobs
-        self._tell_source(wire)
-        self._record = found
-        self._host.show()
-        return found
+        wire = msgspec.structs.replace(found.wire(""), **blobs.fields())
+        self.prepare(wire.input)
+        return self._turned_on(found, wire, blobs)
 
-    def _follow_weights(self) -> None:
-        """The codes of a latent's data are those of other weights now."""
-        if self._latent.weights_changed() and isinstance(self._record, Latent):
+    def _turned_on(
+        self, source: InputSource, wire: SourceRecord, blobs: Blobs | None
+    ) -> InputSource:
+        if blobs is not None:
+            self._given[wire.kind] = source, blobs
+        self._tell_source(wire)
+        self._record = source
+        self._host.show()
+        return source
+
+    def code_again(self) -> None:
+        """Compute the codes of a latent's data again, where a latent is on: weights are others."""
+        if self._record is not None and not self._record.feeds:
             self._code_again(self._record)
 
-    def _code_again(self, latent: Latent) -> None:
+    def _code_again(self, latent: InputSource) -> None:
         try:
             found = self._begun_latent(latent)
         except InputError as error:
@@ -217,17 +211,15 @@ class SourcesHost:
 
     def _take_data_of_latent(self, wire: SourceRecord) -> None:
         """A page goes back to the data of a latent: that is the data set of now."""
-        data_set = self._latent.data_set
+        latent = self._host.feature("latent")
+        data_set = None if latent is None else latent.data_set
         if data_set is not None and wire.kind == "images" and data_of(wire) == data_set[1].name:
             self._given[wire.kind] = data_set
 
     def _blob(self, name: str) -> memoryview | None:
         """What pages ask for of a source: blocks, labels, classes, a film."""
-        data_set = self._latent.data_set
-        for _, blobs in (*self._given.values(), *filter(None, [data_set])):
-            if (found := blobs.blob(name)) is not None:
-                return found
-        return None
+        found = (blobs.blob(name) for _, blobs in self._given.values())
+        return next((blob for blob in found if blob is not None), None)
 
     def exported(self) -> tuple[SourceRecord | None, Blobs | None]:
         """The source of now for a page of its own, which has no owner yet, and its blobs."""
@@ -265,10 +257,8 @@ class SourcesHost:
         """Another source is on, or the same with other settings."""
         self.feed.wire = wire
         self._connection.owner = wire.owner if wire else ""
-        if isinstance(wire, LatentRecord):
-            inject_code(self._network, wire.input, wire.code)
-        elif self._network.latent is not None:
-            self._network.cut(None)
+        if latent := self._host.feature("latent"):
+            latent.cut(wire)
 
     # The page's side
 
@@ -293,7 +283,8 @@ class SourcesHost:
         if source is not None and wire is not None and data_of(wire):
             self._given[wire.kind] = source, self._given[wire.kind][1]
         self._follow_record(source)
-        if isinstance(source, Latent) and self._latent.is_outdated(source):
+        latent = self._host.feature("latent")
+        if source is not None and latent is not None and latent.is_outdated(source):
             self._code_again(source)
         if self._network.plan.hash != planned:
             self._host.show()

@@ -5,14 +5,18 @@ from __future__ import annotations
 import math
 import time
 import warnings
+from typing import TYPE_CHECKING
 
+from nbglcnn import protocol
 from nbglcnn.errors import NbglcnnError, PageError, users_line
 from nbglcnn.features.feature import Host
 from nbglcnn.features.sources.records import SourceRecord
 from nbglcnn.graph import Array
-from nbglcnn.widget import protocol
-from nbglcnn.widget.connection import QUIET_S, Page, Request
-from nbglcnn.widget.reading import finished
+from nbglcnn.inputs.arrays import finished
+from nbglcnn.protocol import QUIET_S
+
+if TYPE_CHECKING:
+    from nbglcnn.widget.connection import Page, Request
 
 NEVER = -math.inf
 ADOPTED_S = 0.2  # at least, between two live pictures of one page that others are shown

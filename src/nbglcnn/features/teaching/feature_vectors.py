@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,10 +15,12 @@ from nbglcnn.features.teaching.head import given_head, new_id
 from nbglcnn.features.teaching.lesson import Example, Lesson
 from nbglcnn.features.teaching.records import MOST_FEATURES, TaughtNetwork, TeachingRecord
 from nbglcnn.graph import Array, Graph
+from nbglcnn.local import Local
 from nbglcnn.lowering import lower
 from nbglcnn.plan.schema import Input, Plan, Value, content_hash
-from nbglcnn.widget.local import Local
-from nbglcnn.widget.network import Network
+
+if TYPE_CHECKING:
+    from nbglcnn.widget.network import Network
 
 PRODUCTS = ("Gemm", "MatMul")  # what a Linear is in a Graph
 

@@ -8,23 +8,26 @@ from typing import Any
 import msgspec
 import traitlets
 
+from nbglcnn import protocol
 from nbglcnn.errors import InputError, NbglcnnError
 from nbglcnn.features.feature import Feature, Host
 from nbglcnn.features.teaching import teaching
 from nbglcnn.features.teaching.feature_vectors import Features
 from nbglcnn.features.teaching.head import new_id
 from nbglcnn.features.teaching.lesson import Lesson
+from nbglcnn.features.teaching.messages import MESSAGES, Taught
 from nbglcnn.features.teaching.records import TeachingRecord
 from nbglcnn.features.teaching.teaching import FeatureSource, Teaching
 from nbglcnn.graph import Array
-from nbglcnn.widget import protocol
-from nbglcnn.widget.traits import FIRST_VIEW
+from nbglcnn.protocol import FIRST_VIEW
 
 NO_TEACHING = "there is no view 'teach' before viewer.teach(…) has begun a teaching"
 
 
 class TeachingHost:
     """The head that a Viewer is taught behind its network."""
+
+    messages = MESSAGES
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -37,7 +40,7 @@ class TeachingHost:
         self.offers = Feature(
             "teaching",
             traits={"_teaching": traitlets.Dict({}).tag(sync=True)},
-            messages={protocol.Taught: self._take_taught},
+            messages={Taught: self._take_taught},
             blob=self._blob,
             edits_changed=self._network_changed,
             weights_changed=self._network_changed,
@@ -114,12 +117,12 @@ class TeachingHost:
             self._tell_teaching()
         teaching.follow(self.teaching)
 
-    def _take_taught(self, message: protocol.Taught, buffers: Sequence[bytes]) -> None:
+    def _take_taught(self, message: Taught, buffers: Sequence[bytes]) -> None:
         if len(buffers) == 1:
             self._take_change(message, buffers[0])
             self._tell_teaching()
 
-    def _take_change(self, message: protocol.Taught, part: bytes) -> None:
+    def _take_change(self, message: Taught, part: bytes) -> None:
         record, lesson = self._taught, self._lesson
         if record is None or lesson is None or self.teaching is None:
             return

@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 import traitlets
 
+from nbglcnn import protocol
 from nbglcnn.errors import (
     DeviceError,
     InputError,
@@ -27,6 +28,7 @@ from nbglcnn.features.training.data import Data
 from nbglcnn.features.training.live_training import LiveTraining
 from nbglcnn.features.training.local import compiled, of_batches, step_count
 from nbglcnn.features.training.loop import Loop
+from nbglcnn.features.training.messages import MESSAGES, Saved, Stepped
 from nbglcnn.features.training.optimizers import Adam, Optimizer
 from nbglcnn.features.training.records import (
     MOST_MARKS,
@@ -46,9 +48,8 @@ from nbglcnn.features.training.training_plan import (
     rates_of,
     take_state,
 )
+from nbglcnn.notebook import blocking
 from nbglcnn.plan.schema import content_hash
-from nbglcnn.widget import protocol
-from nbglcnn.widget.hosts import blocking
 
 TRAINING = "_training"  # what pages and Python tell each other
 OTHERS = "_others"  # what pages show where another one trains
@@ -76,6 +77,8 @@ class TrainingHost:
     training is a swap: the page sends its weights, is offered the other Plan, and goes on.
     """
 
+    messages = MESSAGES
+
     def __init__(self, host: Host) -> None:
         self._host = host
         self._network = host.network
@@ -88,7 +91,7 @@ class TrainingHost:
         self._training_turn = 0
         self._turns: dict[int, TrainingRecord] = {}  # the last record of each turn
         self._set_at: dict[str, int] = {}  # the turn at which Python changed each field last
-        self._failed: tuple[protocol.Stepped, str] | None = None  # of which training
+        self._failed: tuple[Stepped, str] | None = None  # of which training
         self._saving: tuple[tuple[str, int, int], dict[int, bytes]] = ("", 0, 0), {}
         self.offers = Feature(
             "training",
@@ -99,7 +102,7 @@ class TrainingHost:
             },
             shared=(TRAINING,),
             take=self._take_training,
-            messages={protocol.Stepped: self._take_trained, protocol.Saved: self._take_saved},
+            messages={Stepped: self._take_trained, Saved: self._take_saved},
             blob=self._blob,
             edits_changed=self._edits_changed,
             claim=self._claim,
@@ -349,7 +352,7 @@ class TrainingHost:
         if self.training is not None:
             live_training.follow(self.training, new)
 
-    def _take_trained(self, message: protocol.Stepped, buffers: Sequence[bytes]) -> None:
+    def _take_trained(self, message: Stepped, buffers: Sequence[bytes]) -> None:
         """Losses that a page tells."""
         record, training = self.record, self.training
         if len(buffers) != 1 or len(buffers[0]) % 8:
@@ -376,7 +379,7 @@ class TrainingHost:
             training.set_trait("message", message.message)
             warnings.warn(message.message, UserWarning, stacklevel=users_line())
 
-    def _take_saved(self, message: protocol.Saved, buffers: Sequence[bytes]) -> None:
+    def _take_saved(self, message: Saved, buffers: Sequence[bytes]) -> None:
         """A part of the weights and the optimizer's state of a step."""
         if len(buffers) != 1:
             return

@@ -13,7 +13,7 @@ import traitlets
 from nbglcnn.errors import InputError
 from nbglcnn.features.training.records import TrainingRecord
 from nbglcnn.graph import Array
-from nbglcnn.widget.hosts import blocking
+from nbglcnn.notebook import blocking
 
 
 @dataclass

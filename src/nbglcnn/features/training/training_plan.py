@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -15,6 +15,7 @@ from nbglcnn.features.training import columns
 from nbglcnn.features.training.columns import DataSet
 from nbglcnn.features.training.data import Data
 from nbglcnn.features.training.joined import Joined, join
+from nbglcnn.features.training.messages import Stepped
 from nbglcnn.features.training.optimizers import Optimizer
 from nbglcnn.features.training.records import Course
 from nbglcnn.features.training.repeated_step import Rerun, StepFailure
@@ -22,8 +23,10 @@ from nbglcnn.features.training.run import Run
 from nbglcnn.graph import Array, Graph
 from nbglcnn.lowering import lower
 from nbglcnn.plan.schema import Plan, Target, Value, content_hash, pack_file
-from nbglcnn.widget.network import Network
-from nbglcnn.widget.protocol import Stepped, warn_once
+from nbglcnn.protocol import warn_once
+
+if TYPE_CHECKING:
+    from nbglcnn.widget.network import Network
 
 
 @dataclass(frozen=True)

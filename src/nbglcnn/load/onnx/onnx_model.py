@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from nbglcnn.errors import InputError, ModelError
 from nbglcnn.graph import Array, Graph
 from nbglcnn.inputs.preprocess import Preprocess
-from nbglcnn.load.model import Known, Leaf, Loaded, Missing, Problems
+from nbglcnn.load.model import Known, Loaded, Read
 from nbglcnn.load.prepared import Pictured, pictured
 from nbglcnn.load.torch.isolation.process_state import one_at_a_time
 
@@ -20,23 +21,26 @@ if TYPE_CHECKING:
     from nbglcnn.load.training import TrainingMode
 
 
-class OnnxModel(Leaf):
+@dataclass(frozen=True, eq=False)
+class OnnxModel:
     """A file's path, its bytes, or an onnx.ModelProto."""
 
-    kind: Literal["torch", "onnx"] = "onnx"
+    source: Any
 
-    def __init__(self, source: Any) -> None:
-        _check(source)
-        super().__init__(source)
+    def __post_init__(self) -> None:
+        _check(self.source)
 
-    def read(
-        self,
-        x: Any,
-        known: Known | None = None,
-        problems: Problems | None = None,
-        missing: Missing | None = None,
-    ) -> Loaded:
+    @property
+    def leaves(self) -> tuple[OnnxModel]:
+        """Itself."""
+        return (self,)
+
+    def load(self, x: Any, known: Known | None = None, read: Read | None = None) -> Loaded:
         """The Graph and all its inputs; a model of static shapes needs no `x`."""
+        return self.read(x) if read is None else read(self, x, known)
+
+    def read(self, x: Any) -> Loaded:
+        """The Graph and all its inputs; UnsupportedModel for what cannot be loaded."""
         from nbglcnn.load.onnx.model import load_onnx
 
         with one_at_a_time():
@@ -59,11 +63,33 @@ class OnnxModel(Leaf):
         return pictured(preprocess, x, specs, None, "the model", drawn)
 
     def partly(self, x: Any, given: Given = MappingProxyType({})) -> Part:
-        """The Graph of the nodes that can be loaded, the others and why."""
+        """The Graph of the nodes that can be loaded, the others and why.
+
+        Nodes whose outputs are `given`, each with the reason, are left to Python.
+        """
         from nbglcnn.load.onnx.model import load_partly
 
         with one_at_a_time():
             return load_partly(self.source, x, given)
+
+    def modules_alone(self, x: Any) -> tuple[()]:
+        """Empty: a file has no modules."""
+        return ()
+
+    def check_gradients(
+        self, x: Any, graph: Graph, wrt: Collection[str], *, every: bool = False
+    ) -> None:
+        """Nothing to check: a file has no code of its own."""
+
+    def as_loaded(self, state_dict: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The state_dict itself."""
+        return state_dict
+
+    def state_dict(self, numbers: Mapping[str, Array]) -> dict[str, Any]:
+        """These numbers."""
+        return dict(numbers)
+
+    all_arrays = state_dict
 
     def initial(self, seed: int) -> dict[str, Any]:
         """InputError: a file doesn't say how its weights were drawn."""

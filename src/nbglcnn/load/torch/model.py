@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -16,7 +16,7 @@ from nbglcnn.graph import Array, Graph
 from nbglcnn.inputs.arguments import Spec, as_arrays
 from nbglcnn.inputs.preprocess import Preprocess
 from nbglcnn.load.arguments import Arguments, arguments_of, check_names
-from nbglcnn.load.model import Known, Leaf, Loaded, Missing, Problems
+from nbglcnn.load.model import Known, Loaded, Missing, Problems, Read
 from nbglcnn.load.prepared import Pictured, pictured
 from nbglcnn.load.torch.isolation.copies import unwrapped
 from nbglcnn.load.torch.isolation.process_state import one_at_a_time, uncollected
@@ -27,15 +27,30 @@ if TYPE_CHECKING:
     from nbglcnn.load.training import TrainingMode
 
 
-class TorchModel(Leaf):
+@dataclass(frozen=True, eq=False)
+class TorchModel:
     """A module, which may be wrapped by torch.compile or DataParallel."""
 
-    kind: Literal["torch", "onnx"] = "torch"
+    source: Any
+
+    @property
+    def leaves(self) -> tuple[TorchModel]:
+        """Itself."""
+        return (self,)
 
     @cached_property
     def module(self) -> torch.nn.Module:
         """The module inside the wrappers; UnsupportedModel for TorchScript."""
         return unwrapped(self.source)
+
+    @property
+    def name(self) -> str:
+        """The class of what the user gave."""
+        return type(self.source).__name__
+
+    def load(self, x: Any, known: Known | None = None, read: Read | None = None) -> Loaded:
+        """The Graph and all its inputs, for an example input `x`."""
+        return self.read(x, known) if read is None else read(self, x, known)
 
     def read(
         self,
@@ -44,7 +59,15 @@ class TorchModel(Leaf):
         problems: Problems | None = None,
         missing: Missing | None = None,
     ) -> Loaded:
-        """The Graph and all its inputs; `known` receives what its modules gave for `x`, by key."""
+        """The Graph and all its inputs; UnsupportedModel for what cannot be loaded.
+
+        Args:
+            x: the example input.
+            known: receives the values of its modules for `x`, by key.
+            problems: for a Graph the reasons for which nodes cannot run: they, or the modules that
+                hold what cannot be recorded, are left to Python then.
+            missing: the same reason for an operator by its name.
+        """
         with one_at_a_time():
             from nbglcnn.load.torch.module import load_module
 
@@ -95,6 +118,9 @@ class TorchModel(Leaf):
         count = len(x) if isinstance(x, tuple | Mapping) else 1
         specs = [Spec(name) for name in input_names(self.module, count)]
         return pictured(preprocess, x, specs, channels, self.name, noise.given)
+
+    def partly(self, x: Any) -> None:
+        """None: its modules are loaded alone."""
 
     def modules_alone(self, x: Any) -> Sequence[tuple[str, str, Graph | NbglcnnError]]:
         """Each module loaded by itself: path, type, Graph or why there is none."""

@@ -258,14 +258,15 @@ def fresh(draw: Draw) -> torch.Tensor:
 _TO_PYTHON = frozenset(("item", "tolist", "numpy", "__array__", "__bool__", "__float__", "__int__"))
 
 
-class _WithoutMasks(Draws):
-    """The same for a first run, which follows what a dropout has made that eval() leaves on.
+class _WithoutMasks(TorchFunctionMode):
+    """Draws for a first run, which follows the values of a dropout that eval() leaves on.
 
     `refuse` ends it with an error where such numbers are among its values.
     """
 
-    def __init__(self, source: Source, where: Callable[[], str], model: torch.nn.Module) -> None:
-        super().__init__(source)
+    def __init__(self, draws: Draws, where: Callable[[], str], model: torch.nn.Module) -> None:
+        super().__init__()
+        self._draws = draws
         self._where = where
         self._model = model
         # By the address of their numbers; they are kept, so that no other tensor gets it.
@@ -275,7 +276,7 @@ class _WithoutMasks(Draws):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self.check("")
-        found = super().__torch_function__(func, types, args, kwargs)
+        found = self._draws.__torch_function__(func, types, args, kwargs)
         hidden = isinstance(func, torch.jit.ScriptFunction)
         name = "" if hidden else str(getattr(func, "__name__", ""))
         given = _tensors((args, kwargs or {}))
@@ -354,10 +355,11 @@ def draws_of(
     def source(_: int, kind: Kind, shape: tuple[int, ...]) -> torch.Tensor:
         return torch.from_numpy(seeded(generator, kind, shape))
 
+    found = Draws(source)
     with unwound(), random_numbers_kept(lambda: draws(run)), torch.no_grad():
-        mode = _WithoutMasks(source, where, model)
+        mode = _WithoutMasks(found, where, model)
         with mode:
             values = run()
         mode.check("")
         mode.refuse(values)
-    return mode.draws
+    return found.draws

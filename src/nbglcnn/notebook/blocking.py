@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any, Protocol
 
-from nbglcnn.widget.hosts import marimo
-from nbglcnn.widget.hosts.inbox import inboxes
+from nbglcnn.notebook import marimo
+from nbglcnn.notebook.inbox import inboxes
 
 POLLOUT = 2  # zmq.POLLOUT; where there is no kernel there may be no zmq
 POLL_MS = 2  # also how late an answer is seen that another thread delivers

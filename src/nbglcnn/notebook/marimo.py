@@ -15,7 +15,7 @@ import sys
 from collections import deque
 from typing import Any
 
-from nbglcnn.widget.hosts.inbox import inboxes
+from nbglcnn.notebook.inbox import inboxes
 
 MAX_TWINS = 1000  # messages that a Viewer remembers: those that come while one cell runs
 _taken: dict[str, deque[Any]] = {}  # the contents that a Pump took, by comm id, until their twins

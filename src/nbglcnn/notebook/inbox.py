@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
 
-class Inbox:
+class Inbox(Protocol):
     """Where a Viewer's messages go: called with a custom message's content and buffers."""
 
     def receive(self, content: Any, buffers: list[memoryview]) -> None:
         """Take one message; may be called on any thread."""
-        raise NotImplementedError
 
 
 inboxes: WeakValueDictionary[str, Inbox] = WeakValueDictionary()  # by comm id

@@ -1,4 +1,6 @@
-"""The messages between the kernel and its pages; TypeScript's are generated from them.
+"""The protocol of the kernel and its pages, and the Viewer's own messages.
+
+A feature's messages stand in its folder. TypeScript's are generated from all of them.
 
 Traits carry small JSON only; everything large is a *blob*, named by content hash, that travels in
 parts of at most CHUNK bytes, one part a message. Receivers count parts and bytes and ask once again
@@ -10,24 +12,22 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, Literal, get_args
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from operator import or_
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
-from nbglcnn.features.sources.kinds import Source
-from nbglcnn.features.sources.records import SourceRecord
-from nbglcnn.features.teaching import records as teachings
-from nbglcnn.features.training.records import Column, Course, TrainingRecord
-from nbglcnn.pictures.colors import CLASS_COLORS as CLASS_COLORS
-from nbglcnn.pictures.colors import COLORMAPS as COLORMAPS
-from nbglcnn.pictures.colors import SIGNED as SIGNED
 from nbglcnn.plan.schema import Precision, Target
 
 log = logging.getLogger("nbglcnn")
 
 CHUNK = 2 * 2**20  # bytes; notebook servers silently drop a frame above 10 MiB
 COLOR_RANGES = ("channel", "layer", "fixed")
+FIRST_VIEW: dict[str, Any] = {"name": "network", "layer": None, "channels": [], "pixel": None}
+QUIET_S = 2.0  # without a message before missing parts are asked for again, once
 VIEWS = (
     *("network", "maps", "filters", "explain", "bend", "train", "teach", "profile", "compare"),
 )
@@ -43,11 +43,7 @@ Edits = Annotated[str, Meta(max_length=2**20)]  # active edits in JSON; "" for n
 Count = Annotated[int, Meta(ge=0, le=MAX_BLOB)]
 
 
-class Message(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
-    """A record with its class's name in lower case as `type`."""
-
-
-class State(Message, frozen=True):
+class State(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
     """What the page shall show: hashes of the Plan, of each of its weights, of each input array.
 
     `revision` grows with every change; `sizes` are the bytes of every blob named here.
@@ -66,7 +62,7 @@ class State(Message, frozen=True):
     injected: tuple[Name, ...] = ()
 
 
-class Part(Message, frozen=True):
+class Part(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
     """One part of a blob, in the message's only buffer; `count` parts make `bytes` bytes."""
 
     blob: Name
@@ -75,7 +71,7 @@ class Part(Message, frozen=True):
     bytes: Count
 
 
-class Patches(Message, frozen=True):
+class Patches(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
     """Other numbers in rectangles of weight textures make revision `base` the `revision`.
 
     Each rectangle is (texture, layer, x, y, width, height) in texels; the message's only buffer has
@@ -87,28 +83,7 @@ class Patches(Message, frozen=True):
     rectangles: tuple[tuple[Count, Count, Count, Count, Count, Count], ...]
 
 
-class Mirrored(Message, frozen=True):
-    """The weights of a loop in Python behind `step` steps make revision `base` the `revision`.
-
-    `textures` are the weight textures that have changed. The message's only buffer has first, in
-    its first part, the losses of `rows` steps from step `first` on, two float32 each as in Stepped;
-    then one of `count` parts of the textures' contents, one after the other.
-    `held_out` are rows as in Stepped.
-    """
-
-    training: Name
-    base: Count
-    revision: Count
-    textures: tuple[Count, ...]
-    part: Count
-    count: Count
-    step: Count
-    first: Count
-    rows: Count
-    held_out: tuple[tuple[Count, float | None, float | None], ...] = ()
-
-
-class Read(Message, frozen=True):
+class Read(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
     """Asks for values under their keys, computed from `revision` or a later one.
 
     Sent again with the same `id`, it asks for the `missing` parts, (index of the key, part), of an
@@ -126,7 +101,7 @@ class Read(Message, frozen=True):
     page: Name = ""
 
 
-class Probe(Message, frozen=True):
+class Probe(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
     """Asks one page for stretches of values, of exactly this revision: the parity check's samples.
 
     The `bands` of a key are (x, y, width) in texels of what reading its value draws. The page
@@ -140,13 +115,13 @@ class Probe(Message, frozen=True):
     bands: tuple[tuple[tuple[Count, Count, Count], ...], ...]
 
 
-class Done(Message, frozen=True):
+class Done(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
     """The answer to a Read has arrived whole, or isn't wanted any more."""
 
     read: Name
 
 
-class Verified(Message, frozen=True):
+class Verified(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
     """What verify() found of this revision: each layer's largest error, and whether it matches.
 
     With a `page` it is what the parity check found there, in samples of every layer. `flawed` are
@@ -166,11 +141,11 @@ class Verified(Message, frozen=True):
     beyond: Text = ""
 
 
-class Release(Message, frozen=True):
+class Release(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
     """Another Viewer replaced this one: give the GPU's memory back until somebody asks again."""
 
 
-class Refuse(Message, frozen=True):
+class Refuse(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
     """Python cannot work with this page; the view shows why."""
 
     page: Name
@@ -178,7 +153,7 @@ class Refuse(Message, frozen=True):
     text: Text
 
 
-class Hello(Message, frozen=True):
+class Hello(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
     """A page's first words: who it is, which blobs it has, what its device can do.
 
     `target` is None when the page cannot run a network at all; `problem` says why then. `host` is
@@ -196,7 +171,7 @@ class Hello(Message, frozen=True):
     host: Annotated[str, Meta(max_length=100)] = ""
 
 
-class Need(Message, frozen=True):
+class Need(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
     """Asks for these parts of a blob, all when none are listed."""
 
     page: Name
@@ -204,7 +179,7 @@ class Need(Message, frozen=True):
     parts: tuple[Count, ...] = ()
 
 
-class Progress(Message, frozen=True):
+class Progress(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
     """What the page is busy with, at least once a second while it is; restarts the time-outs."""
 
     page: Name
@@ -213,7 +188,7 @@ class Progress(Message, frozen=True):
     total: Count
 
 
-class Ran(Message, frozen=True):
+class Ran(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
     """The page has computed every value of a revision.
 
     `again`: once more, when it had come to rest, to measure a run with nothing beside it.
@@ -227,7 +202,7 @@ class Ran(Message, frozen=True):
     again: bool
 
 
-class Health(Message, frozen=True):
+class Health(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
     """The graphics context, told when something of it changes: `losses` since the page was loaded.
 
     `bytes` are what this Viewer's textures and buffers take in the page, `views` how often it is
@@ -241,7 +216,7 @@ class Health(Message, frozen=True):
     views: Count
 
 
-class Pace(Message, frozen=True):
+class Pace(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
     """Whether the page runs the network, and how many runs it has finished within the last second.
 
     Told when it begins, four times a second while it goes on, and when it has ended.
@@ -267,14 +242,14 @@ class Spot(msgspec.Struct, frozen=True):
     ]
 
 
-class Pointed(Message, frozen=True):
+class Pointed(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
     """The pointer has come to an element; None: it has left the pictures."""
 
     page: Name
     at: Spot | None
 
 
-class Reply(Message, frozen=True):
+class Reply(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
     """One part of the float32 elements of `keys[key]` of a Read, in the message's only buffer.
 
     Of a `screen` one part of the PNG.
@@ -289,7 +264,7 @@ class Reply(Message, frozen=True):
     revision: Count
 
 
-class Probed(Message, frozen=True):
+class Probed(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
     """One part of the texels of a Probe's bands in its order, as float32 in the only buffer.
 
     `edits` are those that they were computed with. Behind the texels come the elements of the input
@@ -311,14 +286,14 @@ class Probed(Message, frozen=True):
     ] = ()
 
 
-class SetPrecision(Message, frozen=True):
+class SetPrecision(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
     """Asks Python to compile the network again with this precision."""
 
     page: Name
     precision: Precision
 
 
-class Failed(Message, frozen=True):
+class Failed(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
     """A read that failed, or with an empty `id` whatever else did; the page stays alive.
 
     An "edit" that failed, as a text in GLSL that the page's compiler refuses, leaves those before.
@@ -330,20 +305,7 @@ class Failed(Message, frozen=True):
     text: Text
 
 
-class SetWeight(Message, frozen=True):
-    """Asks Python for other numbers in a parameter, from a flat row-major index on.
-
-    Those of one `step` are undone together: all of a drag. A page gives no step's name twice.
-    """
-
-    page: Name
-    name: Annotated[str, Meta(max_length=1000)]
-    index: Count
-    values: Annotated[tuple[float, ...], Meta(min_length=1, max_length=2**16)]
-    step: Name
-
-
-class Fed(Message, frozen=True):
+class Fed(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
     """The page's source has given it another picture; `rate` are those of the last second.
 
     `still`: no other follows by itself, so that this one can be compared and kept. Told at most ten
@@ -355,154 +317,62 @@ class Fed(Message, frozen=True):
     rate: Annotated[float, Meta(ge=0, le=100_000)]
 
 
-class Stepped(Message, frozen=True):
-    """Steps that a page has done of a training, from step `first` on.
-
-    The message's only buffer has two float32 for each: the loss, and the share of right answers
-    (NaN where there are no classes). `held_out` are rows of steps done, loss and that share, of
-    what is held out; None is NaN or infinite, for which JSON has no word. `message` says why it has
-    stopped by itself, or goes on from an earlier step.
-    `failed` are the examples of a batch that gave NaN or infinite numbers, which stopped it, and
-    `numbers` the scalars of that step by what they are. `paused`: behind the last step it has
-    paused by itself, which the trait says too, but only to a kernel that runs no cell. `elsewhere`:
-    another page trains, and this one only says that it sees that.
-    """
-
-    page: Name
-    training: Name
-    first: Count
-    held_out: tuple[tuple[Count, float | None, float | None], ...] = ()
-    message: Text = ""
-    failed: tuple[Count, ...] = ()
-    numbers: dict[str, float] = {}
-    paused: bool = False
-    elsewhere: bool = False
-
-
-class Saved(Message, frozen=True):
-    """One part of the state of a training behind `step` steps, in the message's only buffer.
-
-    All that changes, in its Course's order, as float32. `last`: it has ended with it; `handing`:
-    the page waits for another Course.
-    """
-
-    page: Name
-    training: Name
-    step: Count
-    part: Count
-    count: Count
-    bytes: Count
-    last: bool = False
-    handing: bool = False
-
-
-class Taught(Message, frozen=True):
-    """One part of what a page changes of a teaching, with its data in the message's only buffer.
-
-    The page's changes have numbers, from 1 on. One without data has one empty part.
-    """
-
-    page: Name
-    teaching: Name
-    number: Count
-    change: teachings.Change
-    part: Count
-    count: Count
-    bytes: Count
-
-
-class Samples(msgspec.Struct, frozen=True):
-    """What the framework computes of an exported page's example, in stretches of each value.
-
-    `bands` are as in a Probe, and the blob "samples" has their elements as float32, one value after
-    the other; a device may differ from them by `allowed`. `alike` are the keys whose examples are
-    equal where their inputs are; `flawed` and `beyond` are as in Verified.
-    """
-
-    reference: Text
-    keys: tuple[str, ...]
-    bands: tuple[tuple[tuple[Count, Count, Count], ...], ...]
-    allowed: tuple[float, ...]
-    alike: tuple[str, ...]
-    flawed: tuple[tuple[Text, Count, Count, int], ...] = ()
-    beyond: Text = ""
-
-
-class Exported(msgspec.Struct, frozen=True):
-    """What an exported page shows first: the traits of its Viewer, and a view for each step.
-
-    `snapshot` is a picture of the network, as a data: URL, for a browser that cannot draw. `edits`
-    are those of then; `injected` names their arrays, which the page holds behind its inputs, and
-    `blobs` those of the `source` (None for none) and of the training, which it holds behind these.
-    `training` is a TrainingRecord, None where the page trains nothing; `weights` are the parameters
-    of the network that it gives to its reader, `rest` a blob in the safetensors format of those
-    that it doesn't read. `teaching` is a TeachingRecord, None where nothing is taught; its
-    Listing is the blob "page.1". With `samples` the page checks itself on its reader's device;
-    `unchecked` says why it has none.
-    """
-
-    view: dict[str, Any]
-    selected: dict[str, Any] | None
-    colormap: str
-    color_range: str
-    image_ranges: dict[str, Any]
-    symmetric: bool
-    example: int
-    classes: tuple[str, ...]
-    steps: tuple[dict[str, Any], ...]
-    snapshot: str
-    edits: tuple[dict[str, Any], ...] = ()
-    injected: tuple[Name, ...] = ()
-    source: dict[str, Any] | None = None
-    blobs: tuple[Name, ...] = ()
-    training: dict[str, Any] | None = None
-    weights: tuple[str, ...] = ()
-    rest: Name = ""
-    teaching: dict[str, Any] | None = None
-    samples: Samples | None = None
-    unchecked: Text = ""
-
-
-FromKernel = State | Part | Patches | Mirrored | Read | Probe | Done | Verified | Release | Refuse
-FromPage = (
-    Hello
-    | Need
-    | Progress
-    | Ran
-    | Health
-    | Pace
-    | Pointed
-    | Reply
-    | Probed
-    | Failed
-    | SetWeight
-    | SetPrecision
-    | Fed
-    | Stepped
-    | Saved
-    | Taught
-)
-
-# A page that speaks another dialect is told to reload, and no version number is kept by hand. The
-# annotations are this file's own text (not msgspec's schema, which changes with its version).
-_TRAINED = (TrainingRecord, Course, Column)
-_TAUGHT = (teachings.TeachingRecord, teachings.Listing, teachings.Change, teachings.TaughtHead)
-_SOURCES = (SourceRecord, *get_args(Source))
-_RECORDS = (*get_args(FromKernel | FromPage), Spot, *_SOURCES, *_TRAINED, *_TAUGHT)
-_MESSAGES = [(c.__name__, c.__annotations__) for c in _RECORDS]
-PROTOCOL = hashlib.sha256(repr((CHUNK, _MESSAGES)).encode()).hexdigest()[:12]
-
 _warned: set[str] = set()
 
 
-def decode(content: Any) -> FromPage | None:
-    """The message in a custom message's content; None, and one line in the log, if it is none."""
-    try:
-        message: FromPage = msgspec.convert(content, FromPage)
-        return message
-    except (ValueError, TypeError, RecursionError) as error:  # lone surrogates are ValueErrors
-        warn_once(f"ignored a message from the page: {error}")
-        return None
+@dataclass(frozen=True)
+class Messages:
+    """A part of the protocol: of a feature, of the Viewer itself, or all of it.
+
+    Args:
+        from_kernel: messages of the kernel.
+        from_page: messages of pages.
+        records: what else crosses the connection: in messages, in traits, in blobs.
+    """
+
+    from_kernel: tuple[type[msgspec.Struct], ...] = ()
+    from_page: tuple[type[msgspec.Struct], ...] = ()
+    records: tuple[type[msgspec.Struct], ...] = ()
+
+    def __add__(self, other: Messages) -> Messages:
+        return Messages(
+            self.from_kernel + other.from_kernel,
+            self.from_page + other.from_page,
+            self.records + other.records,
+        )
+
+    @cached_property
+    def digest(self) -> str:
+        """A page with another one is told to reload: no version number is kept by hand.
+
+        The annotations are the text of the code: msgspec's schema changes with its version.
+        """
+        records = [*self.from_kernel, *self.from_page, *self.records]
+        found = [(record.__name__, record.__annotations__) for record in records]
+        return hashlib.sha256(repr((CHUNK, found)).encode()).hexdigest()[:12]
+
+    @cached_property
+    def _any_from_page(self) -> Any:
+        return reduce(or_, self.from_page)
+
+    def decode(self, content: Any) -> Any:
+        """A page's message in a custom message's content; None, and a line in the log, if none."""
+        try:
+            return msgspec.convert(content, self._any_from_page)
+        except (ValueError, TypeError, RecursionError) as error:  # lone surrogates are ValueErrors
+            warn_once(f"ignored a message from the page: {error}")
+            return None
+
+
+# The Viewer's own; each feature adds its part.
+VIEWER = Messages(
+    (State, Part, Patches, Read, Probe, Done, Verified, Release, Refuse),
+    (
+        *(Hello, Need, Progress, Ran, Health, Pace, Pointed, Reply, Probed, Failed),
+        *(SetPrecision, Fed),
+    ),
+    (Spot,),
+)
 
 
 def warn_once(text: str) -> None:

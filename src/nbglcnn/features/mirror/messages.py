@@ -1,0 +1,59 @@
+"""The message that has the weights of a loop in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+import numpy as np
+
+from nbglcnn.plan.schema import Float32
+from nbglcnn.protocol import Count, Messages, Name, parts_of, split
+
+
+class Mirrored(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
+    """The weights of a loop in Python behind `step` steps make revision `base` the `revision`.
+
+    `textures` are the weight textures that have changed. The message's only buffer has first, in
+    its first part, the losses of `rows` steps from step `first` on, two float32 each as in Stepped;
+    then one of `count` parts of the textures' contents, one after the other.
+    `held_out` are rows as in Stepped.
+    """
+
+    training: Name
+    base: Count
+    revision: Count
+    textures: tuple[Count, ...]
+    part: Count
+    count: Count
+    step: Count
+    first: Count
+    rows: Count
+    held_out: tuple[tuple[Count, float | None, float | None], ...] = ()
+
+
+MESSAGES = Messages(from_kernel=(Mirrored,))
+
+
+def messages_of(
+    training: str,
+    textures: Sequence[int],
+    contents: Float32,
+    step: int,
+    first: int,
+    rows: Float32,
+    held_out: Sequence[tuple[int, float | None, float | None]],
+) -> Callable[[int, int], Iterator[tuple[Mirrored, memoryview]]]:
+    """The weights of a loop in Python in messages, for `Connection.advance`."""
+
+    def messages(base: int, revision: int) -> Iterator[tuple[Mirrored, memoryview]]:
+        data = contents.view(np.uint8).data
+        for part, piece in split(data):
+            own = rows if part == 0 else rows[:0]
+            message = Mirrored(
+                training, base, revision, tuple(textures), part, parts_of(len(data)), step, first,
+                len(own), tuple(held_out),
+            )  # fmt: skip
+            yield message, memoryview(b"".join((own.tobytes(), piece)))
+
+    return messages

@@ -1,0 +1,11 @@
+"""Records of sources, as a Viewer and its pages send them."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from nbglcnn.features.sources.kinds import Source
+from nbglcnn.features.sources.records import SourceRecord
+from nbglcnn.protocol import Messages
+
+MESSAGES = Messages(records=(SourceRecord, *get_args(Source)))

@@ -1,1 +1,0 @@
-"""Code for single notebook hosts, with private names of ipykernel and marimo."""
