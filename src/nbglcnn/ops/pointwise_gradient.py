@@ -66,9 +66,7 @@ def logarithm(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
     if torch_operator(node) != ENTROPY:
         return [rules.slope("return b / a;", node.inputs[0], dy[0])]
     made = rules.producer(node.inputs[0])
-    if (
-        made is not None and torch_operator(made) == ENTROPY
-    ):  # 1 + (-x), whose last digits of x lack
+    if made is not None and torch_operator(made) == ENTROPY:  # 1 - x, rounded
         glsl = "return -b * a / max(-a * (1.0 + a), vec4(1e-12));"
         return [rules.slope(glsl, made.inputs[0], dy[0])]
     glsl = "return b * (1.0 - a) / max(a * (1.0 - a), vec4(1e-12));"
