@@ -19,6 +19,10 @@ X = torch.tensor([[-6.0, -3, -2, -1, -0.5, -0.0, 0, 0.5, 1, 2, 3, 6, 20]])
 SIZES = X.abs()
 TIES = torch.tensor([[0.0, 1, 1, 0.5, 1, 1, 0, -0.0]])
 SHARES = torch.tensor([[0.1, 0.25, 0.5, 0.75, 0.9]])
+UNKNOWN = torch.tensor([[math.nan, 1.0, -0.25, -2.0, 5.0]])
+SATURATED = torch.tensor([[0.0, 1, 0.5, 1e-8, 1e-13, 1 - 1e-7, 0, 1]])
+TARGETS = torch.tensor([[0.0, 1, 1, 0, 0, 1, 1, 0]])
+SIDES = torch.tensor([[0.0, 2, 3, 3e20]])
 
 
 def zeros(x: Tensor) -> Tensor:
@@ -51,6 +55,37 @@ ROWS: dict[str, tuple[Function, Tensor]] = {
     "selu": (F.selu, X),
     "softplus": (lambda x: F.softplus(x, 2, 3), X),
     "logit": (lambda x: torch.logit(x, 0.25), SHARES),
+    # Beside NaN.
+    "relu of NaN": (F.relu, UNKNOWN),
+    "elu of NaN": (F.elu, UNKNOWN),
+    "celu of NaN": (F.celu, UNKNOWN),
+    "selu of NaN": (F.selu, UNKNOWN),
+    "hardswish of NaN": (F.hardswish, UNKNOWN),
+    "softshrink of NaN": (F.softshrink, UNKNOWN),
+    # Where a logarithm or a quotient has no number.
+    "binary_cross_entropy": (
+        lambda x: F.binary_cross_entropy(x, TARGETS, reduction="none"), SATURATED
+    ),
+    "weighted binary_cross_entropy": (
+        lambda x: F.binary_cross_entropy(x, TARGETS, weight=1 + TARGETS, reduction="sum"),
+        SATURATED,
+    ),
+    "binary_cross_entropy of a sigmoid": (
+        lambda x: F.binary_cross_entropy(torch.sigmoid(x), TARGETS, reduction="sum"),
+        torch.tensor([[200.0, -200, 0, 30, -30, 90, -90, 200]]),
+    ),
+    "hypot from 0": (lambda x: torch.hypot(x, torch.tensor([[0.0, 1, 0, 4e20]])), SIDES),
+    "hypot from 0 and 0": (lambda x: torch.hypot(x, zeros(x)), SIDES),
+    "xlogy of 0": (lambda x: torch.xlogy(x, torch.tensor([[0.0, 0, 2, 3]])), SIDES),
+    "xlogy by 0": (lambda x: torch.xlogy(torch.tensor([[0.0, 0, 2, 3]]), x), SIDES),
+    "xlogy of 0 by a number": (lambda x: torch.xlogy(0.0, x), SIDES),
+    "xlog1py of 0": (
+        lambda x: torch.special.xlog1py(x, torch.tensor([[1.0, -1, 2, -0.5]])), SIDES
+    ),
+    "fmod by 0": (lambda x: torch.fmod(torch.tensor([[1.0, -7, 7, 9]]), x), SIDES),
+    "remainder by 0": (lambda x: torch.remainder(torch.tensor([[1.0, -7, 7, 9]]), x), SIDES),
+    "fmax": (lambda x: torch.fmax(x, torch.tensor([[0.0, 2, math.nan, 3e20]])), SIDES),
+    "fmin": (lambda x: torch.fmin(torch.tensor([[0.0, 2, math.nan, 3e20]]), x), SIDES),
     # Clamps.
     "clamp": (lambda x: x.clamp(-1, 1), X),
     "clamp min": (lambda x: x.clamp(min=0), X),

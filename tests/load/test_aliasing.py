@@ -1,6 +1,7 @@
 """Who reads a value behind a module that passes it on is told from who reads it before."""
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+import nbglcnn
 from changed import behind, evaluated, outputs_by_hook, outputs_of
 from equal import assert_all_equal, assert_equal
 from nbglcnn.graph import Graph, inside, returns
@@ -230,6 +232,105 @@ def test_what_is_written_into_what_was_passed_on_is_written_into_both() -> None:
     graph, arrays = load(model, x)
     [given] = evaluated(graph, arrays)
     assert_equal(given, outputs_of(model, (x,))[0])
+
+
+class Multiplies(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.mul_(2)
+
+
+class WritesPart(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x[:, :1].mul_(2)
+
+
+class Keeps(nn.Module):
+    """Keeps what it gives, as a skip connection does; other code reads it."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.kept = x * 2
+        return self.kept
+
+
+class InBuffer(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("kept", torch.ones(SHAPE))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.kept.mul_(0).add_(x)
+        return self.kept
+
+
+class Beside(nn.Module):
+    """Reads what a module has written into, or kept, and what it gives."""
+
+    def __init__(self, act: nn.Module) -> None:
+        super().__init__()
+        self.conv, self.act, self.head = nn.Conv2d(3, 3, 1), act, nn.Conv2d(3, 3, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        before = self.conv(x)
+        after = self.act(before)
+        if hasattr(self.act, "kept"):
+            before = self.act.kept
+        return self.head(before) - 3 * after
+
+
+WRITES: dict[str, Callable[[], nn.Module]] = {
+    "ReLU": lambda: nn.ReLU(inplace=True),
+    "Hardswish": lambda: nn.Hardswish(inplace=True),
+    "a product": Multiplies,
+    "a part": WritesPart,
+    "what is kept": Keeps,
+    "a buffer": InBuffer,
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_what_a_module_gives_is_apart_from_what_it_writes_into_or_keeps(name: str) -> None:
+    model, x = Beside(WRITES[name]()), torch.rand(SHAPE) - 0.5
+    graph = assert_hooks_act_alike(model, "conv", "act", "head")
+    with Session(lower(graph)) as session:
+        session.bend("act", nbglcnn.transforms.multiply(-3))
+        report = nbglcnn.verify(session, model, x)
+    assert report.ok, report
+
+
+def test_an_attribute_of_what_a_module_gives_is_there_where_it_is_read() -> None:
+    class Scales(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            y = x * 2
+            y.scale = 3
+            return y
+
+    class Reads(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scales = Scales()
+
+        def forward(self, x: Tensor) -> Any:
+            y = self.scales(x)
+            return y * y.scale
+
+    x = torch.rand(SHAPE)
+    graph, arrays = load(Reads().eval(), x)
+    [given] = evaluated(graph, arrays)
+    assert_equal(given, (6 * x).numpy())
+
+
+def test_a_chain_of_modules_in_place_has_the_values_of_one_that_is_not() -> None:
+    def chain(inplace: bool) -> nn.Module:
+        torch.manual_seed(0)
+        block = nn.Sequential(nn.Conv2d(3, 3, 1), nn.BatchNorm2d(3), nn.ReLU(inplace))
+        return nn.Sequential(block, nn.Conv2d(3, 3, 1), nn.ReLU6(inplace)).eval()
+
+    x = torch.rand(SHAPE) - 0.5
+    plans = [lower(load(chain(inplace), x)[0]) for inplace in (True, False)]
+    one, other = ([value.key for value in plan.values] for plan in plans)
+    assert one == other
+    assert len(plans[0].header.passes) == len(plans[1].header.passes)
+    assert len(plans[0].header.textures) == len(plans[1].header.textures)
 
 
 def test_a_list_that_a_module_adds_to_and_returns_is_still_its_callers() -> None:

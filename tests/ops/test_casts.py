@@ -1,4 +1,4 @@
-"""Casts to float16: rounded as numpy does it, and what follows is verified as float16 is."""
+"""Types of numbers: float16 is rounded as numpy does it, integers wrap around as PyTorch's do."""
 
 from collections.abc import Callable, Sequence
 
@@ -126,3 +126,62 @@ def test_whole_numbers_are_wrapped_into_small_integers_as_pytorch_does(dtype: to
     model = Cast().eval()
     with Session(nbglcnn.compile(model, x)) as session:
         np.testing.assert_array_equal(session.run(x)["output"], model(x).numpy())
+
+
+class Computes(nn.Module):
+    """A function of integers, as floats."""
+
+    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.function(x).float()
+
+
+OVERFLOWING: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "product by a number": lambda x: x * 100,
+    "product": lambda x: x * x,
+    "sum": lambda x: x + x + 100,
+    "difference": lambda x: -100 - x,
+    "weighted sum": lambda x: x.add(x, alpha=50),
+    "negative": lambda x: -x,
+    "absolute": lambda x: torch.where(x > 0, x + 3, x.abs()),
+    "in place": lambda x: (x * 7).mul_(x).add_(x),
+    "in another type": lambda x: (x + 1).to(torch.int16) * 300,
+}
+ENDS = {"int8": [1, 2, 100, -128, 127, -3], "int16": [1, 300, -32768, 32767, 181, -9]}
+ENDS["int32"] = [1, 70000, -65536, 46341, -9, 1200]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32"])
+@pytest.mark.parametrize("name", OVERFLOWING)
+def test_integers_wrap_around_where_pytorchs_do(name: str, dtype: str) -> None:
+    model, x = Computes(OVERFLOWING[name]).eval(), np.array([ENDS[dtype]], dtype)
+    with Session(nbglcnn.compile(model, x)) as session:
+        [*_, found] = session.run(x).values()
+        assert nbglcnn.verify(session, model, x).ok
+    np.testing.assert_allclose(found, model(torch.from_numpy(x)).numpy(), rtol=1e-6)
+
+
+def test_integers_wrap_around_in_pages(
+    in_pages: Callable[[Plan, Sequence[np.ndarray]], dict[str, dict[str, np.ndarray]]],
+) -> None:
+    model, x = Computes(lambda x: x * 100 - x).eval(), np.int8([ENDS["int8"]])
+    for where, values in in_pages(nbglcnn.compile(model, x), (x,)).items():
+        expected = model(torch.from_numpy(x)).numpy()
+        np.testing.assert_array_equal(values["to"], expected, err_msg=where)
+
+
+def test_verify_runs_pytorch_with_the_type_that_was_given() -> None:
+    model, x = Computes(lambda x: x @ x.T).eval(), torch.tensor([[70000, 70000]]).int()
+    with Session(nbglcnn.compile(model, x)) as session:  # products of sums are computed as floats
+        report = nbglcnn.verify(session, model, x)
+    assert not report.ok
+    assert report.first_diverging == "x @ x.T"
+
+
+def test_integers_that_cannot_be_drawn_say_which_can() -> None:
+    x = torch.tensor([ENDS["int8"]]).to(torch.int8)
+    with pytest.raises(nbglcnn.UnsupportedOperator, match=r"pow.*int8.*x\.to\(torch\.int64\)"):
+        nbglcnn.compile(Computes(lambda x: x**2).eval(), x)

@@ -530,3 +530,36 @@ def test_random_numbers_that_forward_draws_are_others_in_each_step() -> None:
         assert result.losses[-1] == pytest.approx(loss, rel=1e-5)
     assert abs(np.corrcoef(drawn[0].ravel(), drawn[1].ravel())[0, 1]) < 0.4
     assert drawn[0].std() == pytest.approx(1, abs=0.3)
+
+
+@pytest.mark.parametrize("count", [8, 10])
+def test_statistics_of_a_short_batch_that_others_would_fill_are_refused(count: int) -> None:
+    def network() -> nn.Module:
+        torch.manual_seed(0)
+        norm = nn.BatchNorm2d(2, track_running_stats=False)
+        return nn.Sequential(nn.Conv2d(1, 2, 3), norm, nn.Flatten(), nn.Linear(18, 3))
+
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(count, 1, 5, 5)).astype(np.float32), rng.integers(0, 3, count)
+
+    def trained() -> Any:
+        data, sgd = (x, y), nbglcnn.SGD(0.1)
+        return nbglcnn.train(network(), data, "cross_entropy", sgd, 4, epochs=1, shuffle=False)
+
+    if count % 4:
+        with pytest.raises(
+            nbglcnn.UnsupportedModel, match=r"^1: .* has 2 of 4\. Give a batch_size"
+        ):
+            trained()
+        return
+    model = network().train()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for k in range(0, count, 4):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(
+            model(torch.tensor(x[k : k + 4])), torch.tensor(y[k : k + 4])
+        )
+        loss.backward()
+        optimizer.step()
+    for name, array in trained().state_dict().items():
+        np.testing.assert_allclose(array, model.state_dict()[name], atol=1e-6)

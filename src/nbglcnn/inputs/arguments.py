@@ -204,8 +204,6 @@ def _plain(item: Any, spec: Spec) -> Array:
     array = of_tensor(item, spec) if _is_tensor(item) else as_array(item, spec.name)
     if array.dtype in (np.float16, np.float64):
         return array.astype(np.float32)
-    if array.dtype in (np.int32, np.int16, np.int8):
-        return array.astype(np.int64)
     if spec.dtype is not None and spec.dtype.kind in "iu" and array.dtype.kind in "iu":
         return np.array(array)
     if array.dtype in (np.uint8, np.uint16):
@@ -215,7 +213,7 @@ def _plain(item: Any, spec: Spec) -> Array:
             f"x.astype('float32') / {white} (or whatever scale the model was trained with); "
             "for other integers x.astype('int64')"
         )
-    if array.dtype not in (np.float32, np.int64, np.bool_):
+    if array.dtype.kind not in "ib" and array.dtype != np.float32:
         raise InputError(
             f"{spec.name}: {type(item).__name__} of dtype {array.dtype}; {ALLOWED} is needed"
         )

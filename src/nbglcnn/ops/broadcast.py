@@ -78,16 +78,35 @@ def whole_numbers(b: Builder, value: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Functions:
-    """The function for floats and, where it differs, the one for integers."""
+    """The function for floats and, where it differs, the one for integers.
+
+    `wrapping` is the operator of GLSL's integers, for types of up to 32 bits: what overflows wraps
+    around, as in PyTorch and ONNX Runtime.
+    """
 
     floats: str
     integers: str = ""
+    wrapping: str = ""
 
     def __call__(self, b: Builder, node: Node) -> None:
         """Lower a node: one pass."""
         whole = bool(self.integers) and whole_numbers(b, node.inputs[0])
         function = self.integers if whole else self.floats
+        if self.wrapping and (own := _WRAPPED.get(b.graph.values[node.inputs[0]].dtype.name)):
+            function = own.format(sign=self.wrapping)
         combine(b, named(b, *node.inputs), function, value=node.outputs[0])
+
+
+# Of signed integers; 2147483520 is the largest float below 2^31. Shifts repeat the sign.
+_SIGNED = (
+    "ivec4 exact(vec4 v) {{ return ivec4(min(v, vec4(2147483520.0))); }}\n"
+    "vec4 combine(vec4 a, vec4 b) {{ return vec4((exact(a) {sign} exact(b)) << %d >> %d); }}"
+)
+_UNSIGNED = "vec4 combine(vec4 a, vec4 b) {{ return vec4((uvec4(a) {sign} uvec4(b)) & %du); }}"
+_WRAPPED: Mapping[str, str] = {
+    **{f"int{bits}": _SIGNED % (32 - bits, 32 - bits) for bits in (8, 16, 32)},
+    **{f"uint{bits}": _UNSIGNED % (2**bits - 1) for bits in (8, 16)},
+}
 
 
 def _factor(facts: Facts, node: Node) -> tuple[int, float] | None:
@@ -172,6 +191,7 @@ def binary(
     reach: Reach = local,
     explains: Explains = "elementwise",
     sign: str = "",
+    wrapping: str = "",
     formula: str = "",
     short: str | None = None,
     gradient: Gradient | str,
@@ -179,9 +199,9 @@ def binary(
     """An operator of two or three tensors that computes each element by `function`.
 
     `sign`: how a formula writes it, where one number beside a tensor makes it a function; or
-    `formula`: it, in a, b and c.
+    `formula`: it, in a, b and c. `wrapping`: GLSL's operator for integers of up to 32 bits.
     """
-    lower = _Functions(function, integers)
+    lower = _Functions(function, integers, wrapping)
     known = _sign(sign) if sign else written(formula) if formula else None
     return elementwise(
         name, doc, lower, role, reach=reach, short=short, gradient=gradient,
@@ -342,11 +362,11 @@ def _infinite_formula(_facts: Facts, node: Node) -> str:
 
 OPERATORS = [
     binary("Add", "Adds two tensors.", ADD, role="merges", explains="sum", short="+",
-           gradient=slopes.add),
+           wrapping="+", gradient=slopes.add),
     binary("Sub", "Subtracts the second tensor from the first.", _two("return a - b;"),
-           role="merges", sign="-", short="−", gradient=slopes.subtract),
+           role="merges", sign="-", wrapping="-", short="−", gradient=slopes.subtract),
     binary("Mul", "Multiplies two tensors element by element.", MULTIPLY, role="merges",
-           reach=_scaled, sign="*", short="×", gradient=slopes.multiply),
+           reach=_scaled, sign="*", wrapping="*", short="×", gradient=slopes.multiply),
     binary("Div", "Divides the first tensor by the second; integers toward zero.", DIVIDE,
            _each("quotient", WHOLE), role="merges", sign="/", short="÷", gradient=slopes.divide),
     binary("Pow", "Raises the first tensor to the power of the second.", _each("power", POWER),

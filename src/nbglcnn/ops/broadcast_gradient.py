@@ -8,9 +8,11 @@ import numpy as np
 
 from nbglcnn.graph import Node
 from nbglcnn.ops.operator import Gradient, integer
-from nbglcnn.ops.pointwise_gradient import LENGTHS, torch_operator
+from nbglcnn.ops.pointwise_gradient import ENTROPY, LENGTHS, torch_operator
 from nbglcnn.ops.rules import Rules
 
+# Products with a logarithm, whose gradient is x / y where x is 0, too.
+LOGARITHMS = ("xlogy", "special_xlogy", "kl_div")
 TRUTHS = "it gives truths, which have no slope"
 
 
@@ -75,7 +77,8 @@ def modulo(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
     if rules.wants(a):
         da = rules.sum_to(dy[0], rules.shape(a))
     if rules.wants(b):
-        db = rules.slope("return -d * roundEven((a - c) / b);", a, b, node.outputs[0], dy[0])
+        glsl = "return -d * select(equal(b, vec4(0.0)), a / b, roundEven((a - c) / b));"
+        db = rules.slope(glsl, a, b, node.outputs[0], dy[0])
         db = rules.sum_to(db, rules.shape(b))
     return [da, db]
 
@@ -125,8 +128,11 @@ def mean(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
 def extreme(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
     """Max and Min: what gave the result; those that are equal have the same share.
 
-    Of PyTorch's clamp and clip, whose bounds are tensors, the first has all: what is clamped.
+    Of PyTorch's clamp and clip, whose bounds are tensors, the first has all: what is clamped. So it
+    has of the bound of a binary cross-entropy's logarithm, whatever gave the result.
     """
+    if torch_operator(node) == ENTROPY:
+        return [dy[0] if rules.wants(node.inputs[0]) else "", ""]
     if torch_operator(node).startswith(("clamp", "clip")):
         return _bounded(rules, node, dy[0])
     if not any(map(rules.wants, node.inputs)):
@@ -158,6 +164,14 @@ def where(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
     """Where: the one that was chosen."""
     condition, *others = node.inputs
     found = [""]
+    if torch_operator(node) in LOGARITHMS and rules.wants(others[1]):
+        glsl = (
+            "vec4 nan = vec4(uintBitsToFloat(0x7fc00000u));"
+            " vec4 idle = select(equal(b, vec4(0.0)), nan, vec4(0.0));"
+            " return select(notEqual(a, vec4(0.0)), idle, c);"
+        )
+        db = rules.slope(glsl, condition, others[1], dy[0])
+        return ["", "", rules.sum_to(db, rules.shape(others[1]))]
     for name, chosen in zip(others, ("b, vec4(0.0)", "vec4(0.0), b"), strict=True):
         glsl = f"return select(notEqual(a, vec4(0.0)), {chosen});"
         part = ""

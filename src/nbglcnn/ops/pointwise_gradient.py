@@ -55,6 +55,24 @@ def torch_operator(node: Node) -> str:
 LENGTHS = ("std", "std_mean", "linalg_vector_norm", "norm", "cdist")
 
 
+ENTROPY = "binary_cross_entropy"
+
+
+def logarithm(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+    """Log: 1 / x; of a binary cross-entropy of x and 1 - x, together (x - target) / (x (1 - x)).
+
+    There the divisor is at least 1e-12, as PyTorch has it.
+    """
+    if torch_operator(node) != ENTROPY:
+        return [rules.slope("return b / a;", node.inputs[0], dy[0])]
+    made = rules.producer(node.inputs[0])
+    if made is not None and torch_operator(made) == ENTROPY:  # 1 - x, rounded
+        glsl = "return -b * a / max(-a * (1.0 + a), vec4(1e-12));"
+        return [rules.slope(glsl, made.inputs[0], dy[0])]
+    glsl = "return b * (1.0 - a) / max(a * (1.0 - a), vec4(1e-12));"
+    return [rules.slope(glsl, node.inputs[0], dy[0])]
+
+
 def root(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
     """Sqrt: infinite at 0, but for standard deviations and lengths."""
     slope = "0.5 * b / a"

@@ -41,6 +41,7 @@ class Rules:
         self.values: dict[str, Value] = dict(graph.values)
         self.wanted: set[str] = set()
         self._shapes_of, self._own = shapes_of, own
+        self._producers = {name: node for node in graph.nodes for name in node.outputs}
         self._section, self._prefix = section, prefix
         self._module: tuple[str, str] = ("", "")
         self._taken = {node.name for node in graph.nodes} | set(graph.values)
@@ -55,6 +56,10 @@ class Rules:
     def constant(self, value: str) -> Array | None:
         """A value's data when it is known at compile time, else None."""
         return self.values[value].data if value else None
+
+    def producer(self, value: str) -> Node | None:
+        """The node of the network that gives a value; None of an input or a constant."""
+        return self._producers.get(value)
 
     def fixed(self, value: str) -> Array | None:
         """A constant's data when no new weights can change its numbers, else None."""

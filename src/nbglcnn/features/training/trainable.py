@@ -20,6 +20,8 @@ from nbglcnn.gradients.autodiff import writer
 from nbglcnn.gradients.weight_recomputation import unfolded
 from nbglcnn.graph import Carry, Graph, Key, Node, Value
 from nbglcnn.load.training import KEPT, Dropout, Norm, TrainingMode, dropped
+from nbglcnn.lowering.examples import Examples
+from nbglcnn.lowering.fields import ReceptiveFields
 from nbglcnn.lowering.shapes import infer_shapes, layer_name
 from nbglcnn.ops.norm_gradient import mean as mean_of
 from nbglcnn.ops.norm_gradient import per_channel
@@ -136,6 +138,7 @@ def trainable(
         UnsupportedModel: a BatchNorm has a single number for each channel, or a mask is too large.
     """
     graph = infer_shapes(unfolded(graph, parameters))
+    _check_short(graph, fewest)
     inputs = {name: _unused(name, graph) for name in (SEED, WEIGHTS, STEPS)}
     begins: dict[str, str] = {}
     values = dict(graph.values)
@@ -245,6 +248,24 @@ def _mask(
         )
     numbers = rules.array(np.arange(count, dtype=np.float32).reshape(own))
     return rules.slope(MASK, numbers, seed, layer=float(number), least=drop.p * 2.0**24)
+
+
+def _check_short(graph: Graph, fewest: int) -> None:
+    """UnsupportedModel where an example's numbers follow from others of a batch that may be short.
+
+    What fills it up would count. BatchNorms with running statistics leave that out.
+    """
+    batch = graph.shape(graph.inputs[0])[0]
+    if fewest >= batch:
+        return
+    examples = Examples(graph, ReceptiveFields(graph), batch)
+    mixing = (examples.mixing(name) for name in graph.outputs)
+    if (node := next(filter(None, mixing), None)) is not None:
+        raise UnsupportedModel(
+            f"{layer_name(node)}: it computes across the examples of a batch (as BatchNorm with "
+            f"track_running_stats=False does), and the last batch of an epoch has {fewest} of "
+            f"{batch}. Give a batch_size that divides the number of examples, or leave some out"
+        )
 
 
 # BatchNorm

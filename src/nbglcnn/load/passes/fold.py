@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
@@ -35,6 +36,9 @@ NOISE: dict[str, Kind] = {
     "RandomUniformLike": "uniform",
 }
 RANDOM = {*NOISE, "Bernoulli", "Multinomial"}
+INTEGERS = (
+    "; compute it in another type, as x.to(torch.int64) or x.float(), which never wraps around"
+)
 FLOAT = 1  # onnx.TensorProto.FLOAT
 MOST_NOISE = 2**22  # numbers of all that a file draws: it may be small and ask for terabytes
 # Operators whose time is in proportion to what they read and write; others fold when small.
@@ -73,6 +77,7 @@ def simplify(draft: Draft) -> State:
                 raise
             refusal = UnsupportedOperator(
                 f"{draft.place(original.outputs[0])} cannot be translated to ONNX: {error}"
+                + (INTEGERS if re.search(r"unsupported type: tensor\(u?int", str(error)) else "")
             )
             refusal.__cause__ = error
             draft.refuse(original, refusal)

@@ -1,96 +1,45 @@
-"""Modules that give back a tensor which was there before their call, and who reads it behind them.
+"""The values that modules give, apart from the tensors that are read before or beside them.
 
-A Dropout in eval mode, an Identity: in a recording such a tensor is one value, whoever reads it. So
-their calls return another name of it, and what reads that name reads behind the module.
+A Dropout in eval mode gives its input, a ReLU in place its input altered, and a module may keep
+what it gives: in a recording such a tensor is one value, whoever reads it. So calls return other
+names of their tensors, and what reads such a name reads behind the module.
 """
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Container, Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from nbglcnn.graph import Node
 from nbglcnn.load.draft import State
-from nbglcnn.load.names import Call, parts, replaced, walk
+from nbglcnn.load.names import Call, replaced, walk
 
 if TYPE_CHECKING:
     import torch
 
 
-@dataclass(slots=True)
-class _Sighting:
-    """A tensor as a hook saw it: its version then, and when the same numbers were first seen.
+def renamed(given: Iterable[Any], output: Any, added: Callable[[torch.Tensor], None]) -> Any:
+    """What a call gives, with another name for each tensor.
 
-    `number` is one for a tensor and all its other names.
+    Whoever keeps the tensor itself, or has given it to a module that writes in place, reads before
+    the module. As views, for what is written into one is written into the other. `added` is called
+    with each name.
     """
+    import torch
 
-    tensor: weakref.ref[Any]
-    version: int
-    first: int
-    number: int
+    if any(one is output for one in given) and not isinstance(output, torch.Tensor):
+        return output  # a list that the caller goes on with
 
+    def other(_: str, tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.layout is not torch.strided:
+            return tensor
+        name: torch.Tensor = torch.ops.aten.alias.default(tensor)
+        name.__dict__.update(tensor.__dict__)
+        added(name)
+        return name
 
-@dataclass(slots=True)
-class PassedTensors:
-    """Finds the tensors that calls give back, in a run, and gives them other names.
-
-    A moment is a call's beginning.
-    """
-
-    _now: int = 0
-    _count: int = 0
-    _begun: list[int] = field(default_factory=list)  # when, of each open call
-    _seen: dict[int, _Sighting] = field(default_factory=dict)
-
-    def begin(self, given: Iterable[torch.Tensor]) -> None:
-        """A call begins, with these among its arguments."""
-        for tensor in given:
-            self._sighting(tensor)
-        self._begun.append(self._now)
-        self._now += 1
-
-    def end(self, given: Iterable[Any], output: Any, *, rename: bool) -> Any:
-        """A call ends; its output, with another name for tensors that were there or come twice.
-
-        As views, for what is written into one is written into the other.
-        """
-        import torch
-
-        moment = self._begun.pop()
-        passed: set[str] = set()
-        numbers: set[int] = set()
-        for suffix, tensor in parts(output, _is_tensor):
-            sighting = self._sighting(tensor)
-            if sighting.number in numbers or sighting.first <= moment:
-                passed.add(suffix)
-            numbers.add(sighting.number)
-        if not rename or (
-            any(one is output for one in given) and not isinstance(output, torch.Tensor)
-        ):
-            return output  # a list that the caller goes on with
-
-        def other(suffix: str, tensor: torch.Tensor) -> torch.Tensor:
-            if suffix not in passed:
-                return tensor
-            sighting = self._sighting(tensor)
-            name: torch.Tensor = torch.ops.aten.alias.default(tensor)
-            self._seen[id(name)] = replace(sighting, tensor=weakref.ref(name))
-            return name
-
-        return replaced(output, _is_tensor, other)
-
-    def _sighting(self, tensor: torch.Tensor) -> _Sighting:
-        """The sighting of the tensor in its present version; a new one if there is none."""
-        known = self._seen.get(id(tensor))
-        version = version_of(tensor)
-        # An id may be another tensor's by now; and in place a ReLU gives its input, but altered.
-        if known is None or known.tensor() is not tensor or known.version != version:
-            known = _Sighting(weakref.ref(tensor), version, self._now, self._count)
-            self._seen[id(tensor)] = known
-            self._count += 1
-        return known
+    return replaced(output, _is_tensor, other)
 
 
 def version_of(tensor: torch.Tensor) -> int:

@@ -162,6 +162,15 @@ class Memory:
             if other is not base:
                 self._copy_shared(base, other)
 
+    def renamed(self, tensor: torch.Tensor) -> None:
+        """What is written into parts of the memory from now on is written into this name's."""
+        one = self.tracked(tensor)
+        if one is None or one.version != one.base.version:
+            return
+        base = one.base
+        if (one.shape, one.strides, one.offset) == (base.shape, base.strides, base.offset):
+            base.node = one.node
+
     def reshaped(self, tensor: torch.Tensor, before: Tracked) -> None:
         """A tensor has another shape over the same memory."""
         base = before.base

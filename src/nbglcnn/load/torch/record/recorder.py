@@ -138,6 +138,10 @@ class Recorder:
         """What was not recorded has written this into a tensor."""
         self._memory.write(tensor, node)
 
+    def rename(self, tensor: torch.Tensor) -> None:
+        """A call has given this other name of a tensor."""
+        self._memory.renamed(tensor)
+
     def pause(self) -> None:
         """Record nothing until `resume`."""
         _include(False)

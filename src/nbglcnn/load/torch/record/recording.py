@@ -18,7 +18,7 @@ from nbglcnn.load.torch.isolation.process_state import (
     unwound,
 )
 from nbglcnn.load.torch.isolation.source_lines import line_of_error
-from nbglcnn.load.torch.record.aliasing import PassedTensors
+from nbglcnn.load.torch.record.aliasing import renamed
 from nbglcnn.load.torch.record.memory import FxNode
 from nbglcnn.load.torch.record.module_calls import Record, TooLarge, run
 from nbglcnn.load.torch.record.module_substitution import CutCalls
@@ -56,19 +56,17 @@ class _Calls:
         self.returned: list[torch.Tensor] = []
         self._recorder = recorder
         self._cut = cut
-        self._passed = PassedTensors()
 
     def begin(self, call: Call, is_cut: bool, given: Sequence[torch.Tensor]) -> None:
         with _own_questions():
             if is_cut:
                 self._cut.begin(call, given)
-            self._passed.begin(given)
 
     def end(self, call: Call, is_cut: bool, given: Any, output: Any) -> Any:
         with _own_questions():
             if is_cut:
                 output = self._cut.end(output)
-            return self._passed.end(given, output, rename=bool(call.path))
+            return renamed(given, output, self._recorder.rename) if call.path else output
 
     def look(self, call: Call, tensor: torch.Tensor) -> FxNode:
         with _own_questions():

@@ -213,7 +213,7 @@ def _layer_norm(
 _UNARY = {
     aten.relu.default: "Relu", aten.sigmoid.default: "Sigmoid", aten.tanh.default: "Tanh",
     aten.hardswish.default: "HardSwish", aten.exp.default: "Exp", aten.sqrt.default: "Sqrt",
-    aten.neg.default: "Neg", aten.abs.default: "Abs", aten.reciprocal.default: "Reciprocal",
+    aten.reciprocal.default: "Reciprocal",
 }  # fmt: skip
 
 
@@ -222,6 +222,21 @@ def _unary(op: str) -> Form:
 
 
 FORMS.update({target: _unary(op) for target, op in _UNARY.items()})
+WRAPPING = (torch.int8, torch.int16, torch.int32)
+
+
+@form(aten.neg.default)
+def _negative(call: Call, x: Tensor) -> Tensor | None:
+    if call.given.dtype in WRAPPING:  # the smallest number stays itself, as a difference wraps
+        return call("Sub", call.number(0, x), x)
+    return call("Neg", x) if call.floats(x) else None
+
+
+@form(aten.abs.default)
+def _absolute(call: Call, x: Tensor) -> Tensor | None:
+    if call.given.dtype in WRAPPING:
+        return call("Max", x, call("Sub", call.number(0, x), x))
+    return call("Abs", x) if call.floats(x) else None
 
 
 @form(aten.silu.default)

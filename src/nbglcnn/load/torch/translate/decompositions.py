@@ -92,9 +92,13 @@ def decompositions() -> Mapping[Any, Callable[..., Any]]:
         aten.trunc.default: _of_floats(lambda x: x.clone()),
         aten.isnan.default: _of_floats(lambda x: x != x),
         aten.isfinite.default: _of_floats(lambda x: x == x),
-        aten.fmax.default: lambda a, b: _without_nan(aten.maximum.default, a, b),
-        aten.fmin.default: lambda a, b: _without_nan(aten.minimum.default, a, b),
+        aten.fmax.default: lambda a, b: _without_nan(torch.ge, a, b),
+        aten.fmin.default: lambda a, b: _without_nan(torch.le, a, b),
         aten.hypot.default: _hypot,
+        aten.softshrink.default: _softshrink,
+        aten.special_xlog1py.default: _xlog1py,
+        aten.special_xlog1py.self_scalar: lambda x, y: _xlog1py(torch.tensor(x).to(y), y),
+        aten.special_xlog1py.other_scalar: lambda x, y: _xlog1py(x, torch.tensor(y).to(x)),
         aten.index.Tensor: _with_long_indices(aten.index.Tensor),
         aten.index_put.default: _with_long_indices(aten.index_put.default),
         aten.index_put_.default: _with_long_indices(aten.index_put_.default),
@@ -417,14 +421,27 @@ def _index_reduce(
     return x.scatter_reduce(dim, whole, source, reduce, include_self=include_self)
 
 
-def _without_nan(function: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Of two numbers, of which one may be NaN."""
+def _without_nan(first: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Of two numbers, of which one may be NaN; the first of equal ones has the whole gradient."""
     import torch
 
     a, b = (one.to(torch.result_type(a, b)) for one in (a, b))
-    if not a.is_floating_point():
-        return function(a, b)  # type: ignore[no-any-return]
-    return torch.where(a.isnan(), b, torch.where(b.isnan(), a, function(a, b)))
+    chosen = first(a, b)
+    return torch.where(chosen | b.isnan() if b.is_floating_point() else chosen, a, b)
+
+
+def _softshrink(x: torch.Tensor, lambd: float = 0.5) -> torch.Tensor:
+    import torch
+
+    return torch.where(x.abs() <= lambd, 0.0, x - x.sign() * lambd)
+
+
+def _xlog1py(x: Any, y: Any) -> torch.Tensor:
+    """The product of x and log(1 + y), and 0 where x is 0 and the logarithm is not finite."""
+    import torch
+
+    idle = (x == 0) & ((y <= -1) | (y == math.inf))
+    return torch.as_tensor(x * torch.log1p(torch.where(idle, 0.0, y)))
 
 
 def _hypot(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -435,6 +452,8 @@ def _hypot(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     large, small = torch.maximum(a, b), torch.minimum(a, b)
     below = torch.where((large == 0) | large.isinf(), 1, large)
     found = large * (1 + (small / below).square()).sqrt()
+    none = torch.where(large == 0, large, 1)
+    found = torch.where(large == 0, none.square().sqrt(), found)  # 0, and NaN is its gradient
     infinite = a.isinf() | b.isinf()  # even beside NaN
     return torch.where(infinite, math.inf, found)
 
