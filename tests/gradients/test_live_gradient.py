@@ -34,7 +34,7 @@ class UnitGradient:
         seed[self._unit] = 1
         name = "attribution"
         graph, found = with_gradient(graph, of, [x], seed, section=name, name=name)
-        return replace(graph, keys=(*graph.keys, Key(GRADIENT, found[x], "training")))
+        return replace(graph, keys=(*graph.keys, Key(GRADIENT, found[x], "contributed")))
 
 
 def torch_gradient(model: nn.Module, layer: str, unit: tuple[int, ...], x: Tensor) -> np.ndarray:

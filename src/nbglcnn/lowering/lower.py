@@ -53,13 +53,13 @@ def observed_keys(graph: Graph, observe: Observe) -> tuple[Key, ...]:
     if observe == "all":
         return tuple({key.name: key for key in reversed(graph.keys)}.values())[::-1]
     if observe == "outputs":
-        return tuple(key for key in graph.keys if key.kind in ("output", "training"))
+        return tuple(key for key in graph.keys if key.kind in ("output", "contributed"))
     known = {key.name: key for key in graph.keys}
     for name in observe:
         if name not in known:
             raise KeyError(f"observe: {unknown(name, list(known), 'layer', graph.shared)}")
     wanted = set(observe)
-    kept = [k for k in graph.keys if k.name in wanted or k.kind in ("output", "training")]
+    kept = [k for k in graph.keys if k.name in wanted or k.kind in ("output", "contributed")]
     return tuple({key.name: key for key in reversed(kept)}.values())[::-1]
 
 
@@ -91,28 +91,30 @@ def lower(
     b = Builder(graph, target, epilogues, precision, keys)
     inputs = []
     for value in graph.inputs:
-        key = next(k for k in graph.keys if k.kind in ("input", "training") and k.value == value)
+        key = next(k for k in graph.keys if k.kind in ("input", "contributed") and k.value == value)
         places = reaches.places[value]
         fit, share = graph.fits.get(value, (usual_fit(graph, value), 1.0))
         record = b.input(key.name, value, graph.noise.get(value, ""))
         found = {"fit": fit, "share": share, "resampled": value in graph.fits,
                  "layout": picture_layout(record.shape, record.dtype) or "NCHW",
-                 "training": key.kind == "training"}  # fmt: skip
+                 "contributed": key.kind == "contributed"}  # fmt: skip
         inputs.append(msgspec.structs.replace(record, places=places, **found))
     # 0 examples: there is nothing to picture
-    batches = [max(1, batch_of(one.shape for one in inputs if one.training == flag))
+    batches = [max(1, batch_of(one.shape for one in inputs if one.contributed == flag))
                for flag in (False, True)]  # fmt: skip
     inputs += _from_python(b, nodes, layer_of, watched, rows)
-    inputs.sort(key=lambda record: record.training)
+    inputs.sort(key=lambda record: record.contributed)
     for carry in graph.carries:
         b.carried(carry)
     for section in section_names(graph):
         _lower_section(b, section, nodes, layer_of, watched)
     b.enter_reads()
-    own = {k.value: k.name for k in graph.keys if k.kind in ("input", "training")}
+    own = {k.value: k.name for k in graph.keys if k.kind in ("input", "contributed")}
     forms = Forms(graph, reaches, planes(graph), own)
     kinds = forms, Limits(graph)
-    pictured = [_pictured(b, *kinds, k, rows[k.name], batches[k.kind == "training"]) for k in keys]
+    pictured = [
+        _pictured(b, *kinds, k, rows[k.name], batches[k.kind == "contributed"]) for k in keys
+    ]
     examples = Examples(graph, reaches, batches[0])
     names = {name: layers[number].name for name, number in layer_of.items()}
     pictured = [_by_example(examples, k, v, names) for k, v in zip(keys, pictured, strict=True)]

@@ -52,7 +52,7 @@ class Contribution(Protocol):
         """Bring pages up to date with what was set."""
 
 
-Extension = Callable[[Graph], Graph]  # adds nodes, inputs and keys of kind "training" to a Graph
+Extension = Callable[[Graph], Graph]  # adds nodes, inputs and keys of kind "contributed" to a Graph
 
 
 class WeightSource(Protocol):

@@ -26,7 +26,6 @@ from nbglcnn.ops.rules import INT64, Rules
 
 EVALUATE, MEASURE = "evaluate", "measure"
 STEP, HELD_OUT = "train.", "evaluate."  # before the keys of each
-TRAINING = "training"  # the kind of their keys
 FLAT = ("Relu", "Clip")  # what a unit that is never more than 0 comes out of
 
 
@@ -72,7 +71,7 @@ def join(shown: Graph, run: Run) -> Joined:
     for part, prefix in ((held_out, HELD_OUT), (step, STEP)):
         for key in part.keys:
             value = joining.name(prefix, key.value)
-            keys.append(Key(prefix + key.name, value, TRAINING, edited_as=key.edited_as))
+            keys.append(Key(prefix + key.name, value, "contributed", edited_as=key.edited_as))
     trained = tuple(run.step.parameters.values())
     graph = joining.graph(tuple(keys))
     return Joined(
