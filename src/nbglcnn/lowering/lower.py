@@ -100,8 +100,10 @@ def lower(
                  "contributed": key.kind == "contributed"}  # fmt: skip
         inputs.append(msgspec.structs.replace(record, places=places, **found))
     # 0 examples: there is nothing to picture
-    batches = [max(1, batch_of(one.shape for one in inputs if one.contributed == flag))
-               for flag in (False, True)]  # fmt: skip
+    shapes: dict[str, list[tuple[int, ...]]] = {"": []}
+    for one in inputs:
+        shapes.setdefault(_owner(one.key, one.contributed), []).append(one.shape)
+    batches = {owner: max(1, batch_of(found)) for owner, found in shapes.items()}
     inputs += _from_python(b, nodes, layer_of, watched, rows)
     inputs.sort(key=lambda record: record.contributed)
     for carry in graph.carries:
@@ -112,16 +114,18 @@ def lower(
     own = {k.value: k.name for k in graph.keys if k.kind in ("input", "contributed")}
     forms = Forms(graph, reaches, planes(graph), own)
     kinds = forms, Limits(graph)
+    owners = [_owner(k.name, k.kind == "contributed") for k in keys]
     pictured = [
-        _pictured(b, *kinds, k, rows[k.name], batches[k.kind == "contributed"]) for k in keys
+        _pictured(b, *kinds, key, rows[key.name], batches.get(owner, batches[""]))
+        for key, owner in zip(keys, owners, strict=True)
     ]
-    examples = Examples(graph, reaches, batches[0])
+    examples = Examples(graph, reaches, batches[""])
     names = {name: layers[number].name for name, number in layer_of.items()}
     pictured = [_by_example(examples, k, v, names) for k, v in zip(keys, pictured, strict=True)]
     values = edited_alike([editable(b, keys[k], k, one) for k, one in enumerate(pictured)])
     parameters = [] if observe == "outputs" else _parameters(b, layers)
     settle_formats(b)
-    rest = parameters, layers, batches[0], (reaches.table, forms.table)
+    rest = parameters, layers, batches[""], (reaches.table, forms.table)
     return _finish(b, graph, observe, precision, inputs, values, *rest)
 
 
@@ -186,6 +190,11 @@ def flatten_variant(layout: Layout, *, fast: bool = True) -> dict[str, int]:
     """The constants of flatten.glsl for a tensor that lies like this."""
     plain = fast and layout.block == (1, 2, 2) and layout.phases == (1, 1)
     return {"PLAIN": int(plain), "ROWS": int(plain and layout.nchw[3] % 4 == 0)}
+
+
+def _owner(key: str, contributed: bool) -> str:
+    """Whose batch a value has: "", the network's, or that of the contributed keys named alike."""
+    return key.partition(".")[0] if contributed else ""
 
 
 def _pictured(b: Builder, forms: Forms, limits: Limits, key: Key, row: int, batch: int) -> p.Value:
