@@ -74,6 +74,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *(EDITS, "features.sources", "features.training", "graph", "lowering", "plan", "widget"),
     },
     "features.compare": {
+        FEATURE,
         *(EDITS, "graph", "inputs", "load", "plan", "python_fallback", "report", "widget"),
     },
     "features.export": {
