@@ -32,9 +32,7 @@ class CompareHost:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._network = host.network
-        model = host.network.model
-        assert isinstance(model, load.Joined)
-        self._joined = model
+        self._a, self._b = host.network.model.sides
         self.offers = Feature("compare", views=lambda: {"compare": ""})
 
     @property
@@ -104,7 +102,9 @@ class CompareHost:
 
         InputError where both share their weights.
         """
-        if self._joined.one_model:
+        values = self._network.graph.parameters
+        of_a = {value for name, value in values.items() if name.startswith("A.")}
+        if any(name.startswith("B.") and value in of_a for name, value in values.items()):
             raise InputError(
                 "A and B share their weights here, so that B can get no others: "
                 "compare(model, state_dict, x) gives it its own"
@@ -112,18 +112,17 @@ class CompareHost:
         now = self._network.weights()
         names = [name.removeprefix("B.") for name in now if name.startswith("B.")]
         of_b = load.unwrapped_names(state_dict, names)
-        of_a = {name: array for name, array in now.items() if name.startswith("A.")}
-        return {**of_a, **{f"B.{name}": array for name, array in of_b.items()}}
+        kept = {name: array for name, array in now.items() if name.startswith("A.")}
+        return {**kept, **{f"B.{name}": array for name, array in of_b.items()}}
 
     def state_dict(self) -> dict[str, Any]:
         """Every parameter and buffer of B as it is now."""
-        return weights.state_dict(self._joined.b.model, self._network.graph, "B.")
+        return weights.state_dict(self._b.model, self._network.graph, "B.")
 
     @property
     def words(self) -> str:
         """What is compared, for a repr."""
-        a, b = (side.graph.name for side in self._joined.sides)
         layers = {layer.name for layer in self._network.plan.layers}
         pairs = sum(pair.a in layers for pair in self.record.pairs)
         count = f"{self._network.plan.layer_count} layers, {pairs} compared"
-        return f"Comparison of {a} (A) and {b} (B): {count}"
+        return f"Comparison of {self._a.graph.name} (A) and {self._b.graph.name} (B): {count}"
