@@ -106,11 +106,10 @@ class Key:
     """A name under which users find a value: `encoder.0`, `block:1`, `path[0]`, `x`, `output`.
 
     `kind` is "input", "output", "layer" (a leaf module's call or a functional operator), "module"
-    (a call of a module that has children) or "training" (of a training step). `module_type` is the
-    class name of the module, "" for a functional operator; `description` is the module's own
+    (a call of a module that has children) or "contributed" (added by a feature). `module_type` is
+    the class name of the module, "" for a functional operator; `description` is the module's own
     extra_repr ("32, 64, kernel_size=(4, 4)"). `call` is the call of a module that returned the
-    value, as in Node; None where none did. Edits of the key `edited_as` act here too: see
-    `training.points`.
+    value, as in Node; None where none did. Edits of the key `edited_as` act here too.
     """
 
     name: str

@@ -10,12 +10,19 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from nbglcnn import Viewer, transforms
+import nbglcnn
+from nbglcnn import Session, Viewer, transforms
+from nbglcnn.contribution import Contribution
+from nbglcnn.errors import UnsupportedModel
+from nbglcnn.features.training.joined import STEP
+from nbglcnn.features.training.local import compiled
+from nbglcnn.features.training.training_plan import TrainingStep
 from nbglcnn.gradients.seeded import with_gradient
 from nbglcnn.graph import Graph, Key
 from nbglcnn.lowering.shapes import infer_shapes
 from nbglcnn.widget.network import Network
 from page import ONE_RENDERER, GlPage
+from trainings import by_torch
 from zoo import ResNet18, autoencoder
 
 GRADIENT = "attribution.input"
@@ -34,7 +41,7 @@ class UnitGradient:
         seed[self._unit] = 1
         name = "attribution"
         graph, found = with_gradient(graph, of, [x], seed, section=name, name=name)
-        return replace(graph, keys=(*graph.keys, Key(GRADIENT, found[x], "training")))
+        return replace(graph, keys=(*graph.keys, Key(GRADIENT, found[x], "contributed")))
 
 
 def torch_gradient(model: nn.Module, layer: str, unit: tuple[int, ...], x: Tensor) -> np.ndarray:
@@ -67,7 +74,7 @@ def test_a_page_shows_the_gradient_of_the_unit_that_it_chooses(gl: GlPage, name:
     layer = layers[len(layers) // 2]
     network = Network(model, x, observe="all", precision="float32")
     outputs = network.plan.header.outputs
-    network.extend("attribution", UnitGradient(layer, (0, 0, 0, 0)))
+    network.contribute("attribution", Contribution(UnitGradient(layer, (0, 0, 0, 0))))
     plan = network.plan
     assert plan.header.outputs == outputs
     [given] = plan.inputs  # the seed is none of the network's own
@@ -96,7 +103,7 @@ def test_a_viewer_takes_a_contribution_and_gives_it_back_with_all_else_as_it_was
     viewer.bend(layer, transforms.multiply(2), enabled=False)
     viewer.selected = {"layer": layer, "channel": 1}
     unit = (1, 2, 3, 4)
-    viewer.network.extend("attribution", UnitGradient(layer, unit))
+    viewer.network.contribute("attribution", Contribution(UnitGradient(layer, unit)))
     viewer.input = x
     close(viewer.activations[GRADIENT], torch_gradient(model, layer, unit, x))
     np.testing.assert_array_equal(viewer.output, output)
@@ -119,9 +126,51 @@ def test_a_viewer_takes_a_contribution_and_gives_it_back_with_all_else_as_it_was
         model.load_state_dict(viewer.state_dict())
     close(viewer.activations[GRADIENT], torch_gradient(model, layer, unit, 2 * x))
     assert viewer.verify().ok
-    viewer.network.extend("attribution", None)
+    viewer.network.contribute("attribution", None)
     assert all(not one.key.startswith("attribution") for one in viewer.network.plan.values)
     assert viewer.network.plan.header.outputs == ("output",)
     with pytest.raises(KeyError):
         viewer.activations[GRADIENT]
     viewer.close()
+
+
+def test_the_gradient_follows_the_weights_that_a_training_changes() -> None:
+    """Two contributions to one Plan: the gradient's section reads what the other's steps change."""
+    torch.manual_seed(2)
+    model = nn.Sequential(nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3), nn.ReLU(), nn.Conv2d(3, 2, 3))
+    x, unit = torch.rand(2, 1, 9, 8), (1, 0, 2, 3)
+    data, target = torch.rand(5, 1, 9, 8), torch.rand(5, 2, 5, 4)
+    run, batches = compiled(model.eval(), (data, target), "mse", nbglcnn.SGD(0.5), 5)
+    network = Network(model, x, observe="all", precision="float32")
+    network.contribute("attribution", Contribution(UnitGradient("3", unit)))
+    step = TrainingStep(run)
+    with Session(network.composed(step)) as session:
+        for number, batch in zip(range(3), batches.batches(0), strict=False):
+            for key, array in run.inputs(batch, number).items():
+                session.write(STEP + key, array)
+            session.run(section="train", read=())
+            session.commit()
+        found = session.run(x.numpy())[GRADIENT]
+    right = by_torch(
+        model, data, target, nn.functional.mse_loss, lambda p: torch.optim.SGD(p, 0.5),
+        steps=3, size=5,
+    ).model.eval()  # fmt: skip
+    close(found, torch_gradient(right, "3", unit, x))
+    assert np.abs(found - torch_gradient(model, "3", unit, x)).max() > 1e-3
+
+
+@pytest.mark.parametrize("error", [UnsupportedModel("0: no gradient"), KeyError("0")])
+def test_a_contribution_that_cannot_be_compiled_changes_nothing(error: Exception) -> None:
+    model, x = nn.Sequential(nn.Conv2d(1, 3, 3), nn.ReLU()).eval(), torch.rand(2, 1, 9, 8)
+    network = Network(model, x, observe="all", precision="float32")
+    network.contribute("attribution", Contribution(UnitGradient("0", (0, 0, 0, 0))))
+    plan, revision = network.plan, network.revision
+
+    def fails(graph: Graph) -> Graph:
+        raise error
+
+    with pytest.raises(type(error)):
+        network.contribute("attribution", Contribution(fails))
+    assert network.plan is plan and network.revision == revision
+    network.set_input(2 * x)
+    close(network.computed([GRADIENT])[0], torch_gradient(model, "0", (0, 0, 0, 0), 2 * x))

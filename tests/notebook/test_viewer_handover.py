@@ -128,7 +128,7 @@ def test_another_tab_shows_the_curve_and_the_weights_of_the_one_that_trains(
     notebook.clear(1)
     begin(notebook)
     steps(notebook, "20", 24)
-    notebook.run(WAIT.format("viewer.network.contribution.step < 24"))
+    notebook.run(WAIT.format("viewer.network.carried_weights.step < 24"))
     notebook.save()
     maps = ".nbglcnn canvas[data-maps][data-drawn]"
     drawn = "all => all.map((one) => one.dataset.maps + one.toDataURL())"
@@ -157,7 +157,7 @@ def test_another_tab_shows_the_curve_and_the_weights_of_the_one_that_trains(
         ]
         # It goes on while the other one trains, and says when it has ended.
         steps(notebook, "4", 28)
-        notebook.run(WAIT.format("viewer.network.contribution.step < 28"))
+        notebook.run(WAIT.format("viewer.network.carried_weights.step < 28"))
         viewer.get_by_role("tab", name="Train").click()
         expect(viewer.locator("[data-now]")).to_contain_text("step 28", timeout=20_000)
         notebook.run("training.stop()")

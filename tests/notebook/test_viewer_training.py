@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from equal import assert_equal
 from faults import LOSE_AT
 from lab import Lab, Notebook, alone
-from lab_training import MAKE, made, told
+from lab_training import MAKE, made, told, train
 from trainings import by_torch
 
 
@@ -79,7 +79,7 @@ def test_it_pauses_goes_on_begins_again_and_follows_the_rate(notebook: Notebook)
     assert_equal(first, made()[0].state_dict()["5.weight"].numpy(), rtol=0)
     notebook.run("training.resume()\n" + wait.format("training.step_count < 2"))
     notebook.run("training.stop()")
-    assert told(notebook, "[training.state, viewer.network.contribution is None]") == [
+    assert told(notebook, "[training.state, viewer.network.carried_weights is None]") == [
         "stopped",
         True,
     ]
@@ -189,3 +189,50 @@ def test_a_step_that_gives_nan_names_the_first_layer_that_went_wrong(notebook: N
     page.get_by_role("tab", name="Train").click()
     page.get_by_role("button", name="Show 5").click()
     expect(page.get_by_role("tab", name="Layer")).to_have_attribute("aria-selected", "true")
+
+
+# A feature that adds the gradient of the 4th logit with respect to the input.
+ADD_GRADIENT = """
+from dataclasses import replace
+from nbglcnn.gradients.seeded import with_gradient
+from nbglcnn.graph import Key
+from nbglcnn.lowering.shapes import infer_shapes
+from nbglcnn.contribution import Contribution
+
+def add_gradient(graph):
+    graph = infer_shapes(graph)
+    of, [given] = graph.key("output").value, graph.inputs
+    seed = np.zeros(graph.shape(of), np.float32)
+    seed[0, 3] = 1
+    graph, found = with_gradient(graph, of, [given], seed, section="unit", name="unit")
+    return replace(graph, keys=(*graph.keys, Key("unit.gradient", found[given], "contributed")))
+
+viewer.network.contribute("unit", Contribution(add_gradient))
+viewer.input = given = torch.rand(1, 1, 14, 14)
+"""
+
+
+def test_a_gradient_that_another_feature_adds_follows_the_steps_of_a_training(
+    notebook: Notebook,
+) -> None:
+    notebook.run("viewer = Viewer(model, torch.rand(1, 1, 14, 14), timeout=60)\nviewer")
+    notebook.run(ADD_GRADIENT)
+    given = torch.from_numpy(notebook.array("given.numpy()")).requires_grad_()
+    model, x, y = made()
+
+    def check(trained: torch.nn.Module) -> None:
+        found = notebook.array("viewer.activations['unit.gradient']")
+        [right] = torch.autograd.grad(trained.eval()(given)[0, 3], given)
+        np.testing.assert_allclose(found, right.numpy(), atol=1e-3 * float(right.abs().max()))
+
+    check(model)
+    train(notebook)
+    right = by_torch(
+        model, x[:48], y[:48], F.cross_entropy,
+        lambda p: torch.optim.SGD(p, 0.05, momentum=0.9), steps=4, size=16,
+    )  # fmt: skip
+    check(right.model)
+    notebook.run("training.stop()")
+    check(right.model)
+    notebook.run("viewer.network.contribute('unit', None)\nviewer.input = given")
+    assert told(notebook, "'unit.gradient' in viewer.activations") is False

@@ -55,7 +55,7 @@ class Page:
 
     def save(self, step: int) -> None:
         """Sends the state behind so many steps, which Python hands over from."""
-        trained = self.viewer.network.contribution
+        trained = self.viewer.network.carried_weights
         assert trained is not None
         state = [trained.last[name].ravel() for name in trained.course.state]
         data = np.concatenate(state, dtype=np.float32).tobytes()
@@ -149,8 +149,8 @@ def test_another_batch_size_keeps_the_number_of_remaining_examples(viewer: Viewe
     assert told(viewer)[0] == "handing"
     page.save(step=2)
     # 3 steps of 4 examples are one and a half of 8.
-    assert viewer.network.contribution is not None
-    course = viewer.network.contribution.course
+    assert viewer.network.carried_weights is not None
+    course = viewer.network.carried_weights.course
     assert (course.batch, course.begin, course.end) == (8, 2, 4)
 
 

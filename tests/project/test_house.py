@@ -46,6 +46,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "backend": {"graph", "inputs", "load", "lowering", "ops", "plan", "runtime"},
     "recording": {"api", "inputs", "plan", "runtime"},
+    "contribution": {"graph"},  # what a feature adds to a Plan
     "protocol": {"plan"},
     "notebook": set(),
     # What a Viewer computes without a page.
@@ -66,8 +67,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "features.training": {
         FEATURE,
-        *(EDITS, "gradients", "graph", "inputs", "load", "losses", "lowering", "notebook", "ops"),
-        *("plan", "protocol", "runtime"),
+        *("contribution", EDITS, "gradients", "graph", "inputs", "load", "losses", "lowering"),
+        *("notebook", "ops", "plan", "protocol", "runtime"),
     },
     "features.mirror": {
         FEATURE,
@@ -80,7 +81,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     # These two make Viewers, or write pages of them.
     "features.compare": {
-        *(EDITS, "graph", "inputs", "load", "plan", "python_fallback", "report", "widget"),
+        FEATURE,
+        *(EDITS, "graph", "inputs", "load", "plan", "protocol", "python_fallback", "report"),
+        "widget",
     },
     "features.export": {
         FEATURE,
@@ -90,8 +93,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     # Of features only edits, as the runtime does, but for the Viewer, which has the list of all.
     "widget": {
         *("classes", "disagreements", EDITS, "graph", "inputs", "load", "local", "lowering"),
-        *("notebook", "pictures", "plan", "protocol", "python_fallback", "reference", "report"),
-        *("runtime", "tables"),
+        *("contribution", "notebook", "pictures", "plan", "protocol", "python_fallback"),
+        *("reference", "report", "runtime", "tables"),
     },
     "cli": {
         *("api", "features.export", "inputs", "load", "lowering", "pictures", "plan"),

@@ -43,6 +43,11 @@ WAIT = "import asyncio\nwhile {}: await asyncio.sleep(0.05)"
 def begin(notebook: Notebook, options: str = "") -> None:
     """A training that pauses behind its 4th step, which is that of PyTorch."""
     notebook.run("viewer = Viewer(model, torch.rand(1, 1, 14, 14), timeout=60)\nviewer")
+    train(notebook, options)
+
+
+def train(notebook: Notebook, options: str = "") -> None:
+    """Begin the training of `begin` in the Viewer that is there."""
     notebook.run(
         "training = viewer.train((x, y), 'cross_entropy', nbglcnn.SGD(0.05, momentum=0.9), 16,\n"
         f"                        shuffle=False, held_out=0.2{options})\n"

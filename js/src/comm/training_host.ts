@@ -1,6 +1,6 @@
 // What a training is given in a notebook: the engine, blobs of Python, and a way to tell it losses and weights.
 
-import { LentEngine } from "../engine/training_host.ts";
+import { SessionAccess } from "../engine/session_access.ts";
 import type { Engine } from "../engine/types.ts";
 import type { TrainingHost } from "../features/training/state.ts";
 import { CHUNK, type FromPage, type Saved, type Stepped } from "../messages.ts";
@@ -10,7 +10,7 @@ export interface TrainerEvents {
   blob(name: string): Promise<Uint8Array<ArrayBuffer>>;
 }
 
-export class CommTrainer extends LentEngine implements TrainingHost {
+export class CommTrainer extends SessionAccess implements TrainingHost {
   readonly page: string;
   readonly compiles = true;
   readonly chunk = CHUNK;

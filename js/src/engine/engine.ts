@@ -2,6 +2,7 @@
 import { batch } from "@preact/signals";
 import type { Edit } from "../plan/edits.ts";
 import { parseContainer } from "../plan/format.ts";
+import { needed } from "../plan/required_inputs.ts";
 import {
   type Device,
   DeviceUnavailable,
@@ -355,8 +356,8 @@ class PlanEngine implements Engine {
   /** A Plan with the weights that are wanted of it. */
   private weighed(content: Content): { readonly plan: PlanHeader; readonly uniforms: Uint8Array } {
     const { plan, uniforms } = this.parse(content.plan);
-    // Those of a training step are nobody's input: they come behind the others.
-    const inputs = plan.inputs.filter(({ training }) => !training).length;
+    // Contributed inputs come last; features write them.
+    const inputs = plan.inputs.filter(({ contributed }) => !contributed).length;
     if (plan.weights.length !== content.weights.length || inputs !== content.inputs.length) {
       throw new PlanError("the Plan and its weights or inputs don't belong together");
     }
@@ -414,8 +415,8 @@ class PlanEngine implements Engine {
       if (!kept || k >= old.length || written.has(patch.texture)) session.patchWeight(patch);
     }
     if (had.inputs.length === 0) {
-      for (const { key, shape, training } of session.plan.inputs) {
-        if (training) session.write(key, new Float32Array(shape.reduce((a, b) => a * b, 1)));
+      for (const { key, shape, contributed } of needed(session.plan)) {
+        if (contributed) session.write(key, new Float32Array(shape.reduce((a, b) => a * b, 1)));
       }
     }
     for (const [index, hash] of content.inputs.entries()) {

@@ -65,7 +65,7 @@ export async function apartIn(
   const { values, batch } = session.plan;
   const computed = values.filter(
     ({ kind, layer, shape, read }) =>
-      kind !== "training" && layer >= 0 && shape[0] === batch && read.count >= batch,
+      kind !== "contributed" && layer >= 0 && shape[0] === batch && read.count >= batch,
   );
   const asked = computed.map((value) => ({ value, places: placesOf(value, batch) }));
   const all = asked.flatMap(({ value, places }) =>

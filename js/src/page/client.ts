@@ -138,7 +138,7 @@ export class PageClient {
   }
 
   get keys(): readonly string[] {
-    const values = this.plan?.values.filter(({ kind }) => kind !== "training");
+    const values = this.plan?.values.filter(({ kind }) => kind !== "contributed");
     return values?.map(({ key }) => key) ?? [];
   }
 
@@ -158,8 +158,8 @@ export class PageClient {
         const { buffer, byteOffset, byteLength } = weight(hash);
         this.store.put(hash, new Uint8Array(buffer as ArrayBuffer, byteOffset, byteLength), 1);
       }
-      // A training writes its own inputs.
-      const own = inputs.slice(0, plan.inputs.filter(({ training }) => !training).length);
+      // Features write the inputs that they contribute.
+      const own = inputs.slice(0, plan.inputs.filter(({ contributed }) => !contributed).length);
       for (const [k, name] of [...this.exported.injected, ...this.exported.blobs].entries()) {
         const data = inputs[own.length + k];
         if (data !== undefined) this.store.put(name, data, 1);
@@ -222,7 +222,7 @@ export class PageClient {
   run(input: Given | Readonly<Record<string, Given>>): Promise<Float32Array | Arrays> {
     return this.queue(async () => {
       const plan = this.plan as PlanHeader;
-      const own = plan.inputs.filter(({ layer, training }) => layer < 0 && !training);
+      const own = plan.inputs.filter(({ layer, contributed }) => layer < 0 && !contributed);
       const arrays: [string, Float32Array][] = [];
       const asked = needed(plan).filter((one) => own.includes(one));
       for (const [key, given] of namedInputs(input, asked)) {

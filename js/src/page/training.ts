@@ -1,6 +1,6 @@
 // Trains in an exported page: what the loop is given there, and what scripts and readers ask of it.
 import { batch, effect } from "@preact/signals";
-import { LentEngine } from "../engine/training_host.ts";
+import { SessionAccess } from "../engine/session_access.ts";
 import type { Engine } from "../engine/types.ts";
 import { fileName, save } from "../features/export/views/files.ts";
 import { fileOf, tensorOf, tensorsIn } from "../features/teaching/safetensors.ts";
@@ -42,7 +42,7 @@ const PAGE = "page";
 let resets = 0;
 
 /** What the page's loop is given; Python, which could be told or asked, there is none. */
-class PageTrainer extends LentEngine implements TrainingHost {
+class PageTrainer extends SessionAccess implements TrainingHost {
   readonly page = PAGE;
   readonly compiles = false;
   readonly chunk = Number.MAX_SAFE_INTEGER;

@@ -75,7 +75,7 @@ def gradient(
         raise InputError(f"index={index!r} does not fit {of}, of shape {shape}: {error}") from error
     whole, found = with_gradient(graph, target, set(values.values()), chosen)
     if found:
-        keys = [key for key in whole.keys if key.kind in ("input", "training")]
+        keys = [key for key in whole.keys if key.kind in ("input", "contributed")]
         keys += [Key(f"gradient {v}", one, "output") for v, one in found.items()]
         whole = replace(
             whole, keys=tuple(keys), outputs=tuple(found.values()), parameters={},

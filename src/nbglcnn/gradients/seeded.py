@@ -48,5 +48,5 @@ def with_gradient(
         whole,
         inputs=(*graph.inputs, key),
         noise=MappingProxyType({**graph.noise, key: initial}),
-        keys=(*graph.keys, Key(key, key, "training")),
+        keys=(*graph.keys, Key(key, key, "contributed")),
     ), found

@@ -95,20 +95,20 @@ def layer_table(
     rows: list[p.Layer] = []
     layer_of: dict[str, int] = {}
     counted: set[str] = set()
-    learned = {carry.target: carry.initial for carry in graph.carries}
+    initial = {carry.target: carry.initial for carry in graph.carries}
     for key in keys:
         mine, sources = _made_of(graph, key.value, by_value, producer)
         for node in mine:
             layer_of.setdefault(node.name, len(rows))
         read = [name for node in mine for name in node.inputs if name]
-        # A parameter that a training changes counts as what it was at first.
-        read = [learned.get(name, name) for name in read]
+        # A carried parameter counts as its initial value.
+        read = [initial.get(name, name) for name in read]
         if not mine:  # computed when the network was read, from parameters alone
             read = [key.value]
         parameters = {
             name for name in read if graph.values[name].is_constant and name not in by_value
         }
-        trained = {origin for name in parameters for origin in origins.get(name, ())}
+        origin_names = {origin for name in parameters for origin in origins.get(name, ())}
         computing = [node for node in mine if not moves_only(graph, node)]
         main = max(computing or mine, key=lambda n: RECORDS[n.op].macs(graph, n), default=None)
         inputs = [name for name in read if name not in parameters and name in by_value]
@@ -134,8 +134,8 @@ def layer_table(
                 else {},
                 input_shapes=tuple(graph.shape(v) for v in dict.fromkeys(inputs)),
                 output_shape=graph.shape(key.value),
-                parameters=sum(math.prod(graph.shape(name)) for name in trained),
-                shared=sum(math.prod(graph.shape(name)) for name in trained & counted),
+                parameters=sum(math.prod(graph.shape(name)) for name in origin_names),
+                shared=sum(math.prod(graph.shape(name)) for name in origin_names & counted),
                 macs=sum(RECORDS[n.op].macs(graph, n) for n in mine),
                 bytes=4 * math.prod(graph.shape(key.value)),
                 description=key.description,
@@ -163,7 +163,7 @@ def layer_table(
             )
         )
         by_value.setdefault(key.value, key.name)
-        counted |= trained
+        counted |= origin_names
     labels = _labels(rows)
     labelled = (msgspec.structs.replace(row, label=labels.get(row.name, "")) for row in rows)
     return tuple(labelled), layer_of
@@ -230,7 +230,7 @@ def _made_of(
 
 
 def parameter_origins(graph: Graph) -> dict[str, frozenset[str]]:
-    """For each constant, the trainable parameters it was made of."""
+    """For each constant, the parameters it was made of."""
     origins = {
         value: frozenset([value])
         for name, value in graph.parameters.items()
@@ -270,16 +270,16 @@ class _Operands:
         for parameter, value in graph.parameters.items():
             self._parameters.setdefault(value, parameter)
         self._folded = {name: node for node in graph.folded for name in node.outputs if name}
-        self._learned = {carry.target: carry.initial for carry in graph.carries}
+        self._initial = {carry.target: carry.initial for carry in graph.carries}
         # Numbers that come with new weights are none that a table could hold.
-        self._trained = set(graph.parameters.values())
+        self._of_parameters = set(graph.parameters.values())
         for node in graph.folded:
-            if self._trained.intersection(node.inputs):
-                self._trained.update(node.outputs)
+            if self._of_parameters.intersection(node.inputs):
+                self._of_parameters.update(node.outputs)
 
     def of(self, read: Moved, shape: tuple[int, ...], keys: Mapping[str, str]) -> p.Operand:
         """The operand that has this value's elements; `keys` are those of values to be read."""
-        name = self._learned.get(read.name, read.name)
+        name = self._initial.get(read.name, read.name)
         if not name:
             return p.Operand("omitted")
         if name in keys:
@@ -287,7 +287,7 @@ class _Operands:
         data = self._graph.values[name].data
         if data is None or data.dtype.kind not in "fiub" or not data.size:
             return p.Operand("unnamed")
-        if name in self._trained:
+        if name in self._of_parameters:
             origin = self._origin(name)
             parameter = self._parameters.get(origin.name) if data.dtype.kind == "f" else None
             if parameter is None:

@@ -53,13 +53,13 @@ def observed_keys(graph: Graph, observe: Observe) -> tuple[Key, ...]:
     if observe == "all":
         return tuple({key.name: key for key in reversed(graph.keys)}.values())[::-1]
     if observe == "outputs":
-        return tuple(key for key in graph.keys if key.kind in ("output", "training"))
+        return tuple(key for key in graph.keys if key.kind in ("output", "contributed"))
     known = {key.name: key for key in graph.keys}
     for name in observe:
         if name not in known:
             raise KeyError(f"observe: {unknown(name, list(known), 'layer', graph.shared)}")
     wanted = set(observe)
-    kept = [k for k in graph.keys if k.name in wanted or k.kind in ("output", "training")]
+    kept = [k for k in graph.keys if k.name in wanted or k.kind in ("output", "contributed")]
     return tuple({key.name: key for key in reversed(kept)}.values())[::-1]
 
 
@@ -91,35 +91,41 @@ def lower(
     b = Builder(graph, target, epilogues, precision, keys)
     inputs = []
     for value in graph.inputs:
-        key = next(k for k in graph.keys if k.kind in ("input", "training") and k.value == value)
+        key = next(k for k in graph.keys if k.kind in ("input", "contributed") and k.value == value)
         places = reaches.places[value]
         fit, share = graph.fits.get(value, (usual_fit(graph, value), 1.0))
         record = b.input(key.name, value, graph.noise.get(value, ""))
         found = {"fit": fit, "share": share, "resampled": value in graph.fits,
                  "layout": picture_layout(record.shape, record.dtype) or "NCHW",
-                 "training": key.kind == "training"}  # fmt: skip
+                 "contributed": key.kind == "contributed"}  # fmt: skip
         inputs.append(msgspec.structs.replace(record, places=places, **found))
     # 0 examples: there is nothing to picture
-    batches = [max(1, batch_of(one.shape for one in inputs if one.training == flag))
-               for flag in (False, True)]  # fmt: skip
+    shapes: dict[str, list[tuple[int, ...]]] = {"": []}
+    for one in inputs:
+        shapes.setdefault(_owner(one.key, one.contributed), []).append(one.shape)
+    batches = {owner: max(1, batch_of(found)) for owner, found in shapes.items()}
     inputs += _from_python(b, nodes, layer_of, watched, rows)
-    inputs.sort(key=lambda record: record.training)
+    inputs.sort(key=lambda record: record.contributed)
     for carry in graph.carries:
         b.carried(carry)
     for section in section_names(graph):
         _lower_section(b, section, nodes, layer_of, watched)
     b.enter_reads()
-    own = {k.value: k.name for k in graph.keys if k.kind in ("input", "training")}
+    own = {k.value: k.name for k in graph.keys if k.kind in ("input", "contributed")}
     forms = Forms(graph, reaches, planes(graph), own)
     kinds = forms, Limits(graph)
-    pictured = [_pictured(b, *kinds, k, rows[k.name], batches[k.kind == "training"]) for k in keys]
-    examples = Examples(graph, reaches, batches[0])
+    owners = [_owner(k.name, k.kind == "contributed") for k in keys]
+    pictured = [
+        _pictured(b, *kinds, key, rows[key.name], batches.get(owner, batches[""]))
+        for key, owner in zip(keys, owners, strict=True)
+    ]
+    examples = Examples(graph, reaches, batches[""])
     names = {name: layers[number].name for name, number in layer_of.items()}
     pictured = [_by_example(examples, k, v, names) for k, v in zip(keys, pictured, strict=True)]
     values = edited_alike([editable(b, keys[k], k, one) for k, one in enumerate(pictured)])
     parameters = [] if observe == "outputs" else _parameters(b, layers)
     settle_formats(b)
-    rest = parameters, layers, batches[0], (reaches.table, forms.table)
+    rest = parameters, layers, batches[""], (reaches.table, forms.table)
     return _finish(b, graph, observe, precision, inputs, values, *rest)
 
 
@@ -184,6 +190,11 @@ def flatten_variant(layout: Layout, *, fast: bool = True) -> dict[str, int]:
     """The constants of flatten.glsl for a tensor that lies like this."""
     plain = fast and layout.block == (1, 2, 2) and layout.phases == (1, 1)
     return {"PLAIN": int(plain), "ROWS": int(plain and layout.nchw[3] % 4 == 0)}
+
+
+def _owner(key: str, contributed: bool) -> str:
+    """Whose batch a value has: "", the network's, or that of the contributed keys named alike."""
+    return key.partition(".")[0] if contributed else ""
 
 
 def _pictured(b: Builder, forms: Forms, limits: Limits, key: Key, row: int, batch: int) -> p.Value:

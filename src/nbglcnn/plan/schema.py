@@ -45,7 +45,7 @@ from nbglcnn.plan.layers import layer_count as layer_count
 from nbglcnn.plan.layout import Layout
 from nbglcnn.plan.picture_layout import PictureLayout as PictureLayout
 
-VERSION = 13  # of the format; a reader refuses any other
+VERSION = 14  # of the format; a reader refuses any other
 
 Float32 = npt.NDArray[np.float32]
 Precision = Literal["float32", "float16"]
@@ -200,8 +200,8 @@ class Read(msgspec.Struct, frozen=True):
 class Value(msgspec.Struct, frozen=True):
     """A tensor that can be read and drawn under the name `key`.
 
-    `kind` is input, layer, module, output or training (of a training step); `nchw` says how it is
-    shown and what its numbers go over: images, channels, and a map's height and width
+    `kind` is input, layer, module, output or contributed (added by a feature); `nchw` says how it
+    is shown and what its numbers go over: images, channels, and a map's height and width
     (`layout.picture_of`). `layout` is how it lies in `texture`, row-major elements in the same
     order but maybe in another nchw, and `words` the same as the 16 integers of GLSL's `struct
     Layout`; `layer` is the first of the Plan's layers that gives this very value (-1: it is an
@@ -212,13 +212,13 @@ class Value(msgspec.Struct, frozen=True):
     run behind pass number `after` (-1: before all passes; -2: the value cannot be edited). `source`
     is the value in the same texture that it is another name or a view of (-1: none): what is edited
     there is edited here. Edits of the value `edited_as` ("": none) run here too, but for arrays
-    that are put in its place: a training step's values have other examples. `by_example` says that
+    that are put in its place: a contributed value may have other examples. `by_example` says that
     its first axis counts the examples of a batch and each is computed by itself, `mixed` ("": none)
     is the first layer behind it that computes across examples.
     """
 
     key: str
-    kind: Literal["input", "layer", "module", "output", "parameter", "training"]
+    kind: Literal["input", "layer", "module", "output", "parameter", "contributed"]
     shape: tuple[int, ...]
     nchw: tuple[int, int, int, int]
     dtype: str
@@ -249,8 +249,8 @@ class Input(msgspec.Struct, frozen=True):
     between black bars, "stretch" changes its proportions; "" where the input takes no pictures. Of
     "crop" and "stretch" `share` of each side stays. The picture is resampled as Pillow does it
     (bilinear, antialiased) to numbers from 0 to 1, of uint8 from 0 to 255: grey, RGB or RGBA. With
-    `resampled` Python takes pictures of any size, too; else it refuses those of another. One of
-    `training` is a training step's; showing the network doesn't need it.
+    `resampled` Python takes pictures of any size, too; else it refuses those of another. A
+    `contributed` input is a feature's, behind all others; showing the network doesn't need it.
     """
 
     key: str
@@ -264,7 +264,7 @@ class Input(msgspec.Struct, frozen=True):
     share: float = 1.0
     resampled: bool = False
     layout: PictureLayout = "NCHW"
-    training: bool = False
+    contributed: bool = False
 
 
 class Header(msgspec.Struct, frozen=True):
@@ -353,7 +353,7 @@ class Plan:
     @property
     def inputs(self) -> tuple[Input, ...]:
         """The network's own inputs, without the values that Python computes."""
-        return tuple(one for one in self.header.inputs if one.layer < 0 and not one.training)
+        return tuple(one for one in self.header.inputs if one.layer < 0 and not one.contributed)
 
     @property
     def noise(self) -> frozenset[str]:
@@ -382,7 +382,7 @@ class Plan:
         comparison = self.header.comparison
         inputs |= {comparison.table, *(pair.difference for pair in comparison.pairs)}
         layers = {layer.name for layer in self.header.layers}
-        inputs |= {value.key for value in self.values if value.kind == "training"}
+        inputs |= {value.key for value in self.values if value.kind == "contributed"}
         keys = [value.key for value in self.values if value.key not in inputs]
         return sorted(keys, key=lambda key: key not in layers)
 

@@ -50,7 +50,7 @@ def taken(
 def spec_of_pieces(header: Header) -> Spec | None:
     """The one input that is given, with any number of examples; None where there are several."""
     drawn = noise_of(header)
-    given = [one for one in header.inputs if not one.training and one.key not in drawn]
+    given = [one for one in header.inputs if not one.contributed and one.key not in drawn]
     if len(given) != 1:
         return None
     spec = _spec(given[0])

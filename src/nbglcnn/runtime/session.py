@@ -399,7 +399,7 @@ class Session:
         """
         header = self.plan.header
         names = [record.key for record in header.inputs]
-        keys = [record.key for record in header.inputs if not record.training]
+        keys = [record.key for record in header.inputs if not record.contributed]
         items: Any = x
         if len(x) == 1 and isinstance(x[0], Mapping):
             items, named = (), {**x[0], **named}

@@ -15,6 +15,7 @@ import numpy as np
 
 from nbglcnn import classes as class_names
 from nbglcnn import load
+from nbglcnn.contribution import CarriedWeights, Contribution
 from nbglcnn.errors import DeviceError, InputError, NbglcnnError, unknown
 from nbglcnn.features.edits.records import Edit, active
 from nbglcnn.features.edits.skipped_passes import not_run, skipped
@@ -32,27 +33,6 @@ from nbglcnn.widget import snapshot as pictures
 from nbglcnn.widget.asset_manifest import Offer
 
 PATCH_BYTES = 2**22  # of all patches since the weights were hashed; then they are hashed again
-
-
-class Contribution(Protocol):
-    """What a feature adds to a network's Plan: pages run `plan` in the place of the network's own.
-
-    `busy` says what goes on then and `how_to_end` what ends it, for the errors of what has to wait.
-    """
-
-    plan: Plan
-    file: memoryview
-    busy: str
-    how_to_end: str
-
-    def parameter_set(self, name: str, index: Any, numbers: Any) -> None:
-        """Numbers at an index of a parameter were set by hand."""
-
-    def weights_set(self) -> None:
-        """Bring pages up to date with what was set."""
-
-
-Extension = Callable[[Graph], Graph]  # adds nodes, inputs and keys of kind "training" to a Graph
 
 
 class WeightSource(Protocol):
@@ -124,9 +104,9 @@ class Network:
         self.latent: Edit | None = None
         self._latent_arrays: Mapping[str, Array] = {}
         self._skipped: tuple[tuple[str, str], frozenset[str]] = ("", ""), frozenset()
-        self.contribution: Contribution | None = None
-        self._extensions: dict[str, Extension] = {}
+        self._contributions: dict[str, Contribution] = {}
         self._extended: tuple[Graph, Graph] | None = None  # of which Graph, and what it is then
+        self._carrying: tuple[Plan, memoryview] | None = None  # the Plan of pages, and its file
         self.batch_counts: dict[str, int] = {}
         self.patches: list[Patch] = []
         self._patch_bytes = 0
@@ -209,9 +189,7 @@ class Network:
     def is_another_each_time(self) -> bool:
         """Whether its weights, or what is skipped, change all the time."""
         return (
-            self.latent is not None
-            or self.contribution is not None
-            or self.weight_source is not None
+            self.latent is not None or self._carrying is not None or self.weight_source is not None
         )
 
     # An array in the place of a value
@@ -250,42 +228,73 @@ class Network:
 
     # What changes
 
-    def contribute(self, contribution: Contribution | None) -> None:
-        """Offer pages a feature's Plan from now on; None: the network's own again."""
-        self.contribution = contribution
-        self.revision += 1
+    @property
+    def carried_weights(self) -> CarriedWeights | None:
+        """The weights that runs in a page change; None where Python alone changes them."""
+        found = (one.carried for one in self._contributions.values())
+        return next((one for one in found if one is not None), None)
 
-    def extend(self, name: str, extension: Extension | None) -> None:
-        """Compile the network with what an extension adds to its Graph; None takes it away.
-
-        Several extensions act in the order in which they came. What they add is a part of the Plan
-        here and in pages; the network's own inputs, outputs and layers stay as they are.
+    def composed(
+        self,
+        extend: Callable[[Graph], Graph],
+        target: Target | None = None,
+        precision: Precision | None = None,
+    ) -> Plan:
+        """The Plan with one more contribution, for the device of now unless given; none is added.
 
         Raises:
-            NbglcnnError: the extended network cannot be compiled; nothing is changed then.
-            InputError: the network trains in a page.
+            NbglcnnError: the network cannot be compiled with it.
         """
-        if self.contribution is not None:
-            raise InputError(f"{self.contribution.busy}; {self.contribution.how_to_end}")
-        before = self._extensions
+        whole = extend(self._whole(self.graph))
+        return lower.lower(
+            whole,
+            observe=self.observe,
+            target=target or self.plan.header.target,
+            precision=precision or self._precision,
+        )
+
+    def contribute(
+        self, name: str, contribution: Contribution | None, plan: Plan | None = None
+    ) -> None:
+        """Compile the network with a feature's contribution; None takes it away.
+
+        Contributions act in the order in which they came, one that carries weights last. `plan` is
+        what `composed` gave for one that does.
+
+        Raises:
+            NbglcnnError: the network cannot be compiled with it; nothing is changed then.
+            InputError: another contribution carries weights.
+        """
+        before, extended, carrying = self._contributions, self._extended, self._carrying
         others = {key: one for key, one in before.items() if key != name}
-        self._extensions = others if extension is None else {**others, name: extension}
-        self._extended = None
+        for one in others.values():
+            if one.carried is not None:
+                raise InputError(f"{one.carried.busy}; {one.carried.how_to_end}")
+        self._contributions = others if contribution is None else {**others, name: contribution}
+        old = before.get(name)
         try:
-            self._compile(self.plan.header.target)
-        except NbglcnnError:
-            self._extensions, self._extended = before, None
+            if contribution is not None and contribution.carried is not None:
+                plan = plan or self.composed(contribution.extend)
+                self._carrying = plan, memoryview(pack_file(plan, {}))
+            else:
+                self._carrying = None
+            if any(one and one.carried is None for one in (old, contribution)):
+                self._extended = None
+                self._compile(self.plan.header.target)
+        except BaseException:
+            self._contributions, self._extended, self._carrying = before, extended, carrying
             raise
         self.revision += 1
 
     def _whole(self, graph: Graph) -> Graph:
-        """A Graph of the network with what extensions add to it."""
-        if not self._extensions:
+        """A Graph of the network with all contributions but one that carries weights."""
+        added = [one.extend for one in self._contributions.values() if one.carried is None]
+        if not added:
             return graph
         if self._extended is None or self._extended[0] is not graph:
             found = graph
-            for extension in self._extensions.values():
-                found = extension(found)
+            for extend in added:
+                found = extend(found)
             self._extended = graph, found
         return self._extended[1]
 
@@ -360,7 +369,8 @@ class Network:
         self.hash_weights()
         other = copy.copy(self)
         other.lock = threading.RLock()
-        other.weight_source, other.contribution, other.offered = None, None, None
+        other.weight_source, other.offered, other._carrying = None, None, None
+        other._contributions = {k: one for k, one in self._contributions.items() if not one.carried}
         other.tell_now = other.tell_soon = _nothing
         other._kept_still = 0
         other.local = Local(self.model)
@@ -375,18 +385,18 @@ class Network:
         state_dict = load.unwrapped_names(state_dict, self.graph.parameters)
         state_dict = self.model.as_loaded(state_dict)
         graph = load.with_parameters(self.graph, state_dict)
-        if self.contribution is not None:
+        if (carried := self.carried_weights) is not None:
             own = load.parameters_of(graph)
             for name in state_dict:
                 if name in own:
-                    self.contribution.parameter_set(name, ..., own[name])
+                    carried.parameter_set(name, ..., own[name])
         return self._take(graph)
 
     def patch(self, name: str, index: Any, numbers: Any) -> list[Patch]:
         """Take other numbers at `index` of one parameter; the same."""
         graph = load.with_numbers(self.graph, name, index, numbers)
-        if self.contribution is not None:
-            self.contribution.parameter_set(name, index, numbers)
+        if (carried := self.carried_weights) is not None:
+            carried.parameter_set(name, index, numbers)
         return self._take(graph)
 
     def edit(self, edits: Sequence[Edit], arrays: Mapping[str, Array]) -> None:
@@ -461,12 +471,12 @@ class Network:
         One that draws no float32 makes the Plan's precision float16, here and in all pages.
         """
         old = self.plan.header.target
-        if self.contribution is not None:
+        if (carried := self.carried_weights) is not None:
             least = msgspec.structs.asdict(old)
             if any(getattr(target, name) < number for name, number in least.items()):
                 raise DeviceError(
-                    f"{self.contribution.busy} whose device can do more than this page's; to see "
-                    f"it here {self.contribution.how_to_end}"
+                    f"{carried.busy} whose device can do more than this page's; to see it here "
+                    f"{carried.how_to_end}"
                 )
             return False
         least = {
@@ -487,11 +497,11 @@ class Network:
         """Compile again with it; a device that draws no float32 keeps float16.
 
         Raises:
-            DeviceError: pages are shown a feature's Plan.
+            DeviceError: a contribution carries weights.
             InputError: the input doesn't fit into it.
         """
-        if self.contribution is not None:
-            raise DeviceError(f"{self.contribution.busy}; {self.contribution.how_to_end}")
+        if (carried := self.carried_weights) is not None:
+            raise DeviceError(f"{carried.busy}; {carried.how_to_end}")
         before, self._precision = self._precision, precision
         try:
             self._compile(self.plan.header.target)
@@ -532,8 +542,7 @@ class Network:
         """What pages shall show; `picture` is a PNG for those that cannot draw."""
         self.hash_weights()
         self.offered = self.graph, self.plan.hash
-        own = self.contribution
-        plan, file = (self.plan, self._file) if own is None else (own.plan, own.file)
+        plan, file = self._carrying or (self.plan, self._file)
         blobs: dict[str, memoryview] = {plan.hash: file}
         inputs = []
         for array in self.uploads():

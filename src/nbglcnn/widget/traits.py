@@ -90,7 +90,7 @@ def checked_view(
     channels, pixel = view.get("channels") or (), view.get("pixel")
     if why := of_features.get(str(name)):
         raise TraitError(why)
-    there = {"compare": bool(plan.header.comparison.pairs), "train": False, "teach": False}
+    there = dict.fromkeys(("compare", "train", "teach"), False)
     there |= {one: why == "" for one, why in of_features.items()}
     known = [one for one in VIEWS if there.get(one, True)]
     if name not in known:

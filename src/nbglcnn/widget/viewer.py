@@ -717,8 +717,8 @@ class Viewer(anywidget.AnyWidget):
 
     def _show_patches(self, patches: Sequence[Patch]) -> None:
         """Bring them up to date by what has changed in the weights; anew where that is nothing."""
-        if self.network.contribution is not None:
-            self.network.contribution.weights_set()
+        if (carried := self.network.carried_weights) is not None:
+            carried.weights_set()
             return
         if not self._connection.pages:
             self._host.plan_changed()

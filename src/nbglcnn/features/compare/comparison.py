@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from nbglcnn import load
-from nbglcnn.errors import InputError, ModelError, unknown
-from nbglcnn.features.edits import weights
+from nbglcnn.errors import InputError, ModelError
+from nbglcnn.features.compare.host import CompareHost, Difference
 from nbglcnn.graph import Array
 from nbglcnn.inputs.arguments import with_elements
 from nbglcnn.load import Joined, Side
-from nbglcnn.plan.schema import Comparison as ComparedPlan
 from nbglcnn.python_fallback import load_mixed
 from nbglcnn.report import Change, Report
-from nbglcnn.widget.viewer import Viewer
+from nbglcnn.widget.viewer import FEATURES, Viewer
 
 
 def compare(
@@ -91,7 +90,15 @@ def compare(
         observe=observe,
         titles=(str(title_a), str(title_b)),
     )
-    return Comparison(joined, **options)
+    compared = joined.graph.comparison
+    assert compared is not None
+    kept: str | list[str] = "all"
+    if observe != "all":
+        keys = [(pair.a, pair.b, pair.difference) for pair in compared.pairs]
+        kept = [*(key for three in keys for key in three), compared.table]
+    comparison = Comparison(joined, observe=kept, **options)
+    comparison.show()
+    return comparison
 
 
 def _model(model: Any, preprocess: Any) -> Any:
@@ -141,15 +148,6 @@ def _one(left: Side, right: Side) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """A layer's values in A and in B, and B − A as the GPU computed it."""
-
-    a: Array
-    b: Array
-    difference: Array
-
-
 class Comparison(Viewer):
     """Two networks in one Viewer, made by `compare`: A, B, and the differences of their layers.
 
@@ -159,37 +157,24 @@ class Comparison(Viewer):
     inputs of their own.
     """
 
-    def __init__(self, joined: Joined, **options: Any) -> None:
-        comparison = joined.graph.comparison
-        assert comparison is not None
-        observe: str | list[str] = "all"
-        if joined.observe != "all":
-            kept = [(pair.a, pair.b, pair.difference) for pair in comparison.pairs]
-            observe = [*(key for keys in kept for key in keys), comparison.table]
-        self._joined = joined
-        super().__init__(joined, observe=observe, **options)
-        self.show()
+    _features = (*FEATURES, CompareHost)
 
     @property
     def matched(self) -> tuple[tuple[str, str], ...]:
         """What is compared: names in A and in B, in the order of A."""
-        return tuple((pair.name, pair.b.removeprefix("B.")) for pair in self._compared.pairs)
+        return self._of(CompareHost).matched
 
     @property
     def unmatched(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The layers of A, and those of B, without a partner of the same shape."""
-        found = self._compared
-        return (
-            tuple(key.removeprefix("A.") for key in found.only_a),
-            tuple(key.removeprefix("B.") for key in found.only_b),
-        )
+        return self._of(CompareHost).unmatched
 
     def __getitem__(self, name: str) -> Difference:
-        return self._read([name], None)[name]
+        return self._of(CompareHost).read([name])[name]
 
     def to_dict(self, *, timeout: float | None = None) -> dict[str, Difference]:
         """All layers that are compared, by their names in A, read in one round trip."""
-        return self._read([pair.name for pair in self._compared.pairs], timeout)
+        return self._of(CompareHost).read(timeout=timeout)
 
     def changes(self, *, timeout: float | None = None) -> Report[Change]:
         """How much each layer of B differs from A, over all examples: computed where both run.
@@ -198,18 +183,7 @@ class Comparison(Viewer):
         Layers in order, then inputs, modules of several layers, and outputs;
         `changes().first_diverging` is the first layer that differs at all.
         """
-        compared = self._compared
-        table = self.activations.read(compared.table, timeout=timeout).astype(np.float64)
-        rows = []
-        layers = {layer.name for layer in self.layers}
-        for pair in sorted(compared.pairs, key=lambda pair: pair.a not in layers):
-            mean, most, own = table[:, 3 * pair.row : 3 * pair.row + 3].T
-            change, size = float(mean.mean()), float(own.mean())
-            relative = change / size if size else np.inf if change else 0.0
-            worst = float(most.max())
-            rows.append(Change(pair.name, worst, change, relative, worst == 0))
-        names = frozenset(pair.name for pair in compared.pairs if pair.a in layers)
-        return Report(tuple(rows), "are equal in A and B", names)
+        return self._of(CompareHost).changes(timeout)
 
     def show(
         self,
@@ -220,52 +194,17 @@ class Comparison(Viewer):
         pixel: tuple[int, int] | None = None,
     ) -> None:
         """Turn the page to the Compare tab, by the name of a layer; else as `Viewer.show` does."""
-        compared = {pair.name: pair.difference for pair in self._compared.pairs}
-        if pixel is None and view in (None, "compare") and (layer is None or layer in compared):
-            view, layer = "compare", None if layer is None else compared[str(layer)]
+        if pixel is None:
+            view, layer = self._of(CompareHost).view_of(layer, view)
         super().show(layer, channels, view=view, pixel=pixel)
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Give B other weights of the same shapes; A keeps its own."""
-        if self._joined.one_model:
-            raise InputError(
-                "A and B share their weights here, so that B can get no others: "
-                "compare(model, state_dict, x) gives it its own"
-            )
-        now = self.network.graph
-        names = [name.removeprefix("B.") for name in now.parameters if name.startswith("B.")]
-        state_dict = load.unwrapped_names(state_dict, names)
-        weights = {
-            name: now.values[value].data
-            for name, value in now.parameters.items()
-            if name.startswith("A.")
-        }
-        super().load_state_dict({**weights, **{f"B.{n}": v for n, v in state_dict.items()}})
+        super().load_state_dict(self._of(CompareHost).with_weights_of_b(state_dict))
 
     def state_dict(self) -> dict[str, Any]:
         """Every parameter and buffer of B as it is now, as `Viewer.state_dict`."""
-        return weights.state_dict(self._joined.b.model, self.network.graph, "B.")
-
-    def _read(self, names: Sequence[str], timeout: float | None) -> dict[str, Difference]:
-        known = {pair.name: pair for pair in self._compared.pairs}
-        for name in names:
-            if name not in known:
-                raise KeyError(unknown(name, list(known)))
-        pairs = [known[name] for name in names]
-        keys = [key for pair in pairs for key in (pair.a, pair.b, pair.difference)]
-        values = self.activations.read(list(dict.fromkeys(keys)), timeout=timeout)
-        return {
-            pair.name: Difference(values[pair.a], values[pair.b], values[pair.difference])
-            for pair in pairs
-        }
-
-    @property
-    def _compared(self) -> ComparedPlan:
-        return self.network.plan.header.comparison
+        return self._of(CompareHost).state_dict()
 
     def __repr__(self) -> str:
-        a, b = (side.graph.name for side in (self._joined.a, self._joined.b))
-        layers = {layer.name for layer in self.layers}
-        pairs = sum(pair.a in layers for pair in self._compared.pairs)
-        count = f"{self.network.plan.layer_count} layers, {pairs} compared"
-        return f"Comparison of {a} (A) and {b} (B): {count} ({self._state})"
+        return f"{self._of(CompareHost).words} ({self._state})"

@@ -177,11 +177,10 @@ class TrainingHost:
         norms = run.request.mode.norms or {}
         names = {f"{path}.num_batches_tracked": norm.batches for path, norm in norms.items()}
         seen = {name: self._network.batch_counts.get(name, count) for name, count in names.items()}
-        made = first(network, run, asked, batches, seen, network.plan.header.target)
-        network.contribute(made)
+        made = first(network, run, asked, batches, seen)
+        self._contribute(made)
         self._begin_bends(made)
         rate = optimizer.rate(0)
-        made.told = self._weights_set
         self.training = LiveTraining(rate, run.size, self._steer, self._stop)
         self._host.show()
         self.tell(TrainingRecord(secrets.token_hex(8), made.name, "running", rate))
@@ -206,10 +205,15 @@ class TrainingHost:
         return made
 
     @property
-    def _contribution(self) -> Trained | None:
-        """The Plan of the training that goes on, and its weights."""
-        found = self._network.contribution
+    def _trained(self) -> Trained | None:
+        """The training that goes on: its Plan, and its weights."""
+        found = self._network.carried_weights
         return found if isinstance(found, Trained) else None
+
+    def _contribute(self, made: Trained) -> None:
+        """Have pages run the network's Plan with the training."""
+        made.told = self._weights_set
+        self._network.contribute(self.offers.name, made.contribution, made.plan)
 
     def _claim(self) -> str:
         if self.training is None or self.training.state == "stopped":
@@ -218,11 +222,11 @@ class TrainingHost:
 
     def take_weights(self) -> None:
         """Have the weights of now, of the page that trains."""
-        trained = self._contribution
+        trained = self._trained
         if trained is None or not self._connection.usable:
             return
         found = self._host.reader.parameters(trained.records())
-        take_state(self._network, dict(zip(trained.joined.state, found, strict=True)))
+        take_state(self._network, trained, dict(zip(trained.joined.state, found, strict=True)))
         assert self.training is not None
         self._count_batches(trained, self.training.step_count)
 
@@ -237,7 +241,7 @@ class TrainingHost:
             new = msgspec.structs.replace(new, marks=())
         if new.id != record.id and self._begins_again(new):
             return
-        if trained := self._contribution:
+        if trained := self._trained:
             self._check_wants(trained.course, new)
         self.tell(new)
 
@@ -249,8 +253,8 @@ class TrainingHost:
         patience = self._host.reader.patience if timeout is None else timeout
         if self._connection.usable:
             until = time.monotonic() + patience
-            blocking.wait(lambda: self._contribution is None or time.monotonic() > until)
-        if self._contribution is not None:
+            blocking.wait(lambda: self._trained is None or time.monotonic() > until)
+        if self._trained is not None:
             self._end_training()
             raise PageTimeout(
                 f"the page did not send its weights for {patience:g} s: those of the Viewer are "
@@ -259,7 +263,7 @@ class TrainingHost:
 
     def tell(self, record: TrainingRecord | None) -> None:
         """Tell pages of what Python wants of a training; None: there is none."""
-        trained = self._contribution
+        trained = self._trained
         known = self._steered(self.record)
         if record is not None and trained is not None and record.state in ("running", "paused"):
             self._goes_on_as = record.state
@@ -339,7 +343,7 @@ class TrainingHost:
             self._keep_turn(new)
         if new.id != now.id and self._begins_again(new):
             return
-        trained = self._contribution
+        trained = self._trained
         wants_another = trained is not None and self._wants_another(trained, new)
         if trained is not None and wants_another:
             try:
@@ -383,7 +387,7 @@ class TrainingHost:
         """A part of the weights and the optimizer's state of a step."""
         if len(buffers) != 1:
             return
-        trained, record = self._contribution, self.record
+        trained, record = self._trained, self.record
         if trained is None or record is None or message.training != record.id:
             return
         if record.owner not in ("", message.page):
@@ -401,7 +405,7 @@ class TrainingHost:
         except (NbglcnnError, ValueError) as error:
             protocol.warn_once(f"ignored the page's weights: {error}")
             return
-        take_state(self._network, state)
+        take_state(self._network, trained, state)
         trained.step = message.step
         self._count_batches(trained, message.step)
         if message.last:
@@ -428,7 +432,7 @@ class TrainingHost:
 
     def _end_training(self, wrong: str = "") -> None:
         """The Viewer shows the network with what it has learned, and no training."""
-        self._network.contribute(None)
+        self._network.contribute(self.offers.name, None)
         record = self.record
         if record is not None and (record.state != "stopped" or wrong):
             self.tell(msgspec.structs.replace(record, state="stopped", wrong=wrong))
@@ -438,7 +442,7 @@ class TrainingHost:
 
     def _blob(self, name: str) -> memoryview | None:
         """What pages ask for of a training."""
-        trained = self._contribution
+        trained = self._trained
         return None if trained is None else trained.blobs.get(name)
 
     # Another Plan
@@ -478,8 +482,7 @@ class TrainingHost:
             )  # fmt: skip
             own = {n: a for n, a in network.weights().items() if n in old.last}
             made = begun(
-                network.graph, network.observe, network.plan.header.target, asked,
-                going_on(run, {**old.last, **own}), old.seen, end=end, begin=begin,
+                network, asked, going_on(run, {**old.last, **own}), old.seen, end=end, begin=begin,
                 rates=rates_of(asked.optimizer, begin, end), frozen=record.frozen,
             )  # fmt: skip
         except NbglcnnError as error:
@@ -495,9 +498,8 @@ class TrainingHost:
         assert self.training is not None
         past = live_training.past(self.training, old.step)
         made.step, made.first, made.edits = old.step, old.first, old.edits[edits:]
-        made.told = self._weights_set
         made.blobs = {**made.blobs, content_hash(past): memoryview(past)}
-        network.contribute(made)
+        self._contribute(made)
         self._host.show()
         self._warn_of_bends(made, made.bent - old.bent)
         changes = {
@@ -512,13 +514,14 @@ class TrainingHost:
 
     def _begins_again(self, record: TrainingRecord) -> bool:
         """Forget what was told; whether the page needs another Plan for the weights of then."""
-        trained = self._contribution
+        trained = self._trained
         assert self.training is not None
         live_training.forget(self.training)
         if trained is None or record.round == 0:
             return False
         trained.edits.clear()
-        take_state(self._network, {n: trained.first.get(n, a) for n, a in trained.last.items()})
+        begin = {n: trained.first.get(n, a) for n, a in trained.last.items()}
+        take_state(self._network, trained, begin)
         trained.step = 0
         self._goes_on_as = "paused"
         self.record = msgspec.structs.replace(record, marks=(), state="handing")
@@ -527,7 +530,7 @@ class TrainingHost:
 
     def _offered_to_run(self, page: str, record: TrainingRecord) -> None:
         """Another page sees the training; it takes over where the owner is silent."""
-        owner, trained = self._connection.pages.get(record.owner), self._contribution
+        owner, trained = self._connection.pages.get(record.owner), self._trained
         if trained is None or record.owner == "" or record.state == "stopped":
             return
         if owner is not None and time.monotonic() - owner.seen < SILENT_S:
@@ -573,7 +576,7 @@ class TrainingHost:
 
     def _edits_changed(self) -> None:
         """What is bent while the network trains acts on what it learns from here on."""
-        record, trained = self.record, self._contribution
+        record, trained = self.record, self._trained
         if record is None or trained is None or self.training is None or record.state == "stopped":
             return
         before, self._known_edits = self._known_edits, self._network.edits

@@ -19,14 +19,13 @@ from nbglcnn.features.training.step import GRADIENT, LOSS, TARGET, needed
 from nbglcnn.features.training.trainable import FLOAT32, TRAIN, WEIGHTS
 from nbglcnn.gradients.autodiff import writer, written
 from nbglcnn.gradients.weight_recomputation import unfolded
-from nbglcnn.graph import FORWARD, Carry, Graph, Key, Node, Value
+from nbglcnn.graph import Carry, Graph, Key, Node, Value
 from nbglcnn.losses import Loss, target_shape
 from nbglcnn.lowering.shapes import infer_shapes
 from nbglcnn.ops.rules import INT64, Rules
 
 EVALUATE, MEASURE = "evaluate", "measure"
 STEP, HELD_OUT = "train.", "evaluate."  # before the keys of each
-TRAINING = "training"  # the kind of their keys
 FLAT = ("Relu", "Clip")  # what a unit that is never more than 0 comes out of
 
 
@@ -72,7 +71,7 @@ def join(shown: Graph, run: Run) -> Joined:
     for part, prefix in ((held_out, HELD_OUT), (step, STEP)):
         for key in part.keys:
             value = joining.name(prefix, key.value)
-            keys.append(Key(prefix + key.name, value, TRAINING, edited_as=key.edited_as))
+            keys.append(Key(prefix + key.name, value, "contributed", edited_as=key.edited_as))
     trained = tuple(run.step.parameters.values())
     graph = joining.graph(tuple(keys))
     return Joined(
@@ -340,19 +339,19 @@ class _Joining:
             if not self._shared.get(name)
         }  # fmt: skip
         parameters |= {n: names[value] for n, value in step.parameters.items() if value in begins}
-        order = {FORWARD: 0, EVALUATE: 1, TRAIN: 2, MEASURE: 3}
+        order = {EVALUATE: 1, TRAIN: 2, MEASURE: 3}  # behind what is shown
         return replace(
             self.shown,
-            nodes=tuple(sorted(self._nodes, key=lambda node: order[node.section])),
+            nodes=tuple(sorted(self._nodes, key=lambda node: order.get(node.section, 0))),
             values=MappingProxyType(self._values),
             inputs=tuple(self._inputs),
             outputs=tuple(dict.fromkeys(self._outputs)),
             keys=keys,
             parameters=MappingProxyType(parameters),
             folded=tuple(self._folded),
-            carries=carries,
+            carries=(*self.shown.carries, *carries),
             noise=MappingProxyType(self._noise),
-            on_demand=frozenset({EVALUATE, TRAIN, MEASURE}),
+            on_demand=self.shown.on_demand | {EVALUATE, TRAIN, MEASURE},
         )
 
 

@@ -1,4 +1,4 @@
-"""A network that trains in pages: the Plan that these are offered, and the weights they send."""
+"""A network that trains in pages: what this adds to its Plan, and the weights that pages send."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 
 from nbglcnn import load
+from nbglcnn.contribution import Contribution
 from nbglcnn.errors import InputError, NbglcnnError
 from nbglcnn.features.training import columns
 from nbglcnn.features.training.columns import DataSet
@@ -22,7 +23,7 @@ from nbglcnn.features.training.repeated_step import Rerun, StepFailure
 from nbglcnn.features.training.run import Run
 from nbglcnn.graph import Array, Graph
 from nbglcnn.lowering import lower
-from nbglcnn.plan.schema import Plan, Target, Value, content_hash, pack_file
+from nbglcnn.plan.schema import Plan, Target, Value, content_hash
 from nbglcnn.protocol import warn_once
 
 if TYPE_CHECKING:
@@ -42,13 +43,27 @@ class TrainingArguments:
     data: DataSet
 
 
+class TrainingStep:
+    """Adds a training to the network's Graph; `joined` has the keys of what it has added."""
+
+    joined: Joined
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def __call__(self, graph: Graph) -> Graph:
+        """The Graph of both."""
+        self.joined = join(graph, self._run)
+        return self.joined.graph
+
+
 @dataclass
 class Trained:
-    """A training: its Plan, which pages are shown in place of the network's, and its data."""
+    """A training: the network's Plan with it, which pages run, and its data."""
 
     asked: TrainingArguments
     run: Run
-    joined: Joined
+    added: TrainingStep
     plan: Plan
     course: Course
     name: str  # of the Course's blob
@@ -66,11 +81,20 @@ class Trained:
         # began with: with others it would be a new one, which pages put in the place of theirs.
         self.last: Mapping[str, Array] = {name: values[name] for name in self.joined.state}
         self.first = self.last  # of the beginning, whatever Course it was
-        self.file = memoryview(pack_file(self.plan, {}))
         self.told: Callable[[], None] = lambda: None  # pages are to be told of what was set
 
     busy = "the network trains in a page"
     how_to_end = "stop the training first (viewer.training.stop())"
+
+    @property
+    def joined(self) -> Joined:
+        """The Graph of network and training, and its keys."""
+        return self.added.joined
+
+    @property
+    def contribution(self) -> Contribution:
+        """What it adds to the network's Plan."""
+        return Contribution(self.added, self)
 
     def parameter_set(self, name: str, index: Any, numbers: Any) -> None:
         """Numbers of a parameter were set by hand."""
@@ -118,25 +142,25 @@ class Trained:
 
 
 def begun(
-    shown: Graph,
-    observe: str | Sequence[str],
-    target: Target,
+    network: Network,
     asked: TrainingArguments,
     run: Run,
     seen: Mapping[str, int],
     *,
     end: int,
+    target: Target | None = None,
     rates: bytes = b"",
     begin: int = 0,
     frozen: Sequence[str] = (),
 ) -> Trained:
-    """A training of the network that is shown; `rates` is a learning rate for each step, as bytes.
+    """A training of a network; `rates` is a learning rate for each step, as bytes.
 
-    `begin` and `end` are steps, the `frozen` ones parameters that were trained before.
+    `begin` and `end` are steps, the `frozen` ones parameters that were trained before; `target` is
+    the device, that of now unless given.
     """
-    joined = join(shown, run)
-    plan = lower.lower(joined.graph, observe=observe, target=target)
-    found = asked.data
+    added = TrainingStep(run)
+    plan = network.composed(added, target, "float32")
+    joined, found = added.joined, asked.data
     course = Course(
         plan=plan.hash, loss=getattr(run.request.loss, "name", str(run.request.loss)),
         optimizer=type(asked.optimizer).__name__, batch=run.size, count=found.count,
@@ -152,7 +176,7 @@ def begun(
     blobs = {**found.blobs, content_hash(words): memoryview(words)}
     if rates:
         blobs[course.rates] = memoryview(rates)
-    return Trained(asked, run, joined, plan, course, content_hash(words), blobs, seen)
+    return Trained(asked, run, added, plan, course, content_hash(words), blobs, seen)
 
 
 def first(
@@ -161,7 +185,7 @@ def first(
     asked: Mapping[str, Any],
     batches: Data,
     seen: Mapping[str, int],
-    target: Target,
+    target: Target | None = None,
 ) -> Trained:
     """A training of a network from its first step on; `asked` are the arguments of `viewer.train`.
 
@@ -176,10 +200,8 @@ def first(
     given = TrainingArguments(
         batches, asked["loss"], optimizer, shuffle, seed, asked["output"], data
     )
-    return begun(
-        network.graph, network.observe, target, given, run, seen,
-        end=end, rates=rates_of(optimizer, 0, end),
-    )  # fmt: skip
+    rates = rates_of(optimizer, 0, end)
+    return begun(network, given, run, seen, end=end, target=target, rates=rates)
 
 
 def going_on(run: Run, state: Mapping[str, Array]) -> Run:
@@ -215,10 +237,8 @@ def rates_of(optimizer: Optimizer, begin: int, end: int) -> bytes:
     return np.array([optimizer.rate(step) for step in steps], np.float32).tobytes()
 
 
-def take_state(network: Network, state: Mapping[str, Array]) -> None:
+def take_state(network: Network, trained: Trained, state: Mapping[str, Array]) -> None:
     """Give a network the weights that a page has learned, and what was set by hand since."""
-    trained = network.contribution
-    assert isinstance(trained, Trained)
     trained.last = state
     own = network.weights()
     graph = load.with_parameters(network.graph, own | {n: state[n] for n in own if n in state})

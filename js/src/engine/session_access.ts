@@ -1,8 +1,8 @@
-// What an engine lends to a training, whoever its client is.
+// The parts of an engine that a feature uses between two runs: its session, its weights, another run.
 import type { Session } from "../plan/runtime.ts";
 import type { Engine, WeightRows } from "./types.ts";
 
-export abstract class LentEngine {
+export abstract class SessionAccess {
   protected readonly engine: Engine;
 
   constructor(engine: Engine) {

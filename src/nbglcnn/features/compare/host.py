@@ -1,0 +1,134 @@
+"""What a Viewer of two networks holds of their comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nbglcnn import load
+from nbglcnn.errors import InputError, unknown
+from nbglcnn.features.edits import weights
+from nbglcnn.features.feature import Feature, Host
+from nbglcnn.graph import Array
+from nbglcnn.plan.schema import Comparison
+from nbglcnn.protocol import Messages
+from nbglcnn.report import Change, Report
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A layer's values in A and in B, and B − A as the GPU computed it."""
+
+    a: Array
+    b: Array
+    difference: Array
+
+
+class CompareHost:
+    """The layers that are compared, their values and differences, and the weights of B."""
+
+    messages = Messages()  # pages ask for nothing and send nothing of it
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._network = host.network
+        model = host.network.model
+        if not isinstance(model, load.Joined):
+            raise TypeError(f"a comparison is of two models, not of a {type(model).__name__}")
+        self._a, self._b = model.sides
+        self.offers = Feature("compare", views=lambda: {"compare": ""})
+
+    @property
+    def record(self) -> Comparison:
+        """What the Plan compares."""
+        return self._network.plan.header.comparison
+
+    @property
+    def matched(self) -> tuple[tuple[str, str], ...]:
+        """Names in A and in B, in the order of A."""
+        return tuple((pair.name, pair.b.removeprefix("B.")) for pair in self.record.pairs)
+
+    @property
+    def unmatched(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The layers of A, and those of B, without a partner."""
+        found = self.record
+        return (
+            tuple(key.removeprefix("A.") for key in found.only_a),
+            tuple(key.removeprefix("B.") for key in found.only_b),
+        )
+
+    def read(
+        self, names: Sequence[str] | None = None, timeout: float | None = None
+    ) -> dict[str, Difference]:
+        """These layers' values and differences by their names in A, of all layers if None.
+
+        KeyError for a name that isn't compared.
+        """
+        known = {pair.name: pair for pair in self.record.pairs}
+        for name in names or ():
+            if name not in known:
+                raise KeyError(unknown(name, list(known)))
+        pairs = [known[name] for name in (known if names is None else names)]
+        keys = dict.fromkeys(key for pair in pairs for key in (pair.a, pair.b, pair.difference))
+        arrays = self._host.reader.read(list(keys), timeout).arrays
+        values = dict(zip(keys, arrays, strict=True))
+        return {
+            pair.name: Difference(values[pair.a], values[pair.b], values[pair.difference])
+            for pair in pairs
+        }
+
+    def changes(self, timeout: float | None = None) -> Report[Change]:
+        """How much each layer of B differs from A, over all examples."""
+        compared = self.record
+        [table] = self._host.reader.read([compared.table], timeout).arrays
+        table = table.astype(np.float64)
+        rows = []
+        layers = {layer.name for layer in self._network.plan.layers}
+        for pair in sorted(compared.pairs, key=lambda pair: pair.a not in layers):
+            mean, most, own = table[:, 3 * pair.row : 3 * pair.row + 3].T
+            change, size = float(mean.mean()), float(own.mean())
+            relative = change / size if size else np.inf if change else 0.0
+            worst = float(most.max())
+            rows.append(Change(pair.name, worst, change, relative, worst == 0))
+        names = frozenset(pair.name for pair in compared.pairs if pair.a in layers)
+        return Report(tuple(rows), "are equal in A and B", names)
+
+    def view_of(self, layer: str | int | None, view: str | None) -> tuple[str | None, Any]:
+        """The view and the key that `show` turns to: the Compare tab by the name of a layer."""
+        compared = {pair.name: pair.difference for pair in self.record.pairs}
+        if view in (None, "compare") and (layer is None or layer in compared):
+            return "compare", None if layer is None else compared[str(layer)]
+        return view, layer
+
+    def with_weights_of_b(self, state_dict: Mapping[str, Any]) -> dict[str, Any]:
+        """The weights of both: of A those of now, of B a state_dict's.
+
+        InputError where both share their weights.
+        """
+        values = self._network.graph.parameters
+        of_a = {value for name, value in values.items() if name.startswith("A.")}
+        if any(name.startswith("B.") and value in of_a for name, value in values.items()):
+            raise InputError(
+                "A and B share their weights here, so that B can get no others: "
+                "compare(model, state_dict, x) gives it its own"
+            )
+        now = self._network.weights()
+        names = [name.removeprefix("B.") for name in now if name.startswith("B.")]
+        of_b = load.unwrapped_names(state_dict, names)
+        kept = {name: array for name, array in now.items() if name.startswith("A.")}
+        return {**kept, **{f"B.{name}": array for name, array in of_b.items()}}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Every parameter and buffer of B as it is now."""
+        return weights.state_dict(self._b.model, self._network.graph, "B.")
+
+    @property
+    def words(self) -> str:
+        """What is compared, for a repr."""
+        layers = {layer.name for layer in self._network.plan.layers}
+        pairs = sum(pair.a in layers for pair in self.record.pairs)
+        count = f"{self._network.plan.layer_count} layers, {pairs} compared"
+        return f"Comparison of {self._a.graph.name} (A) and {self._b.graph.name} (B): {count}"
