@@ -1,4 +1,5 @@
 // The entry of an exported page: the Viewer of the network that the page holds, without Python.
+import { FEATURES } from "./features/index.ts";
 import { type Page, PageClient } from "./page/client.ts";
 import { exportedOf, takeContents } from "./page/contents.ts";
 import { startLesson } from "./page/lesson.ts";
@@ -16,29 +17,14 @@ async function open(): Promise<Page> {
   const place = document.getElementById("nbglcnn-viewer");
   if (place === null) throw new Error("this page has no place for its Viewer");
   const exported = exportedOf();
-  const client = new PageClient(exported, WEBGL);
-  mount(place, client.state);
+  const client = new PageClient(exported, WEBGL, FEATURES);
+  mount(place, client.state, FEATURES);
   client.watch();
   await new Promise((done) => setTimeout(done)); // so that the page says what it does meanwhile
   await client.take(takeContents());
   startLesson((step) => client.show(exported.steps[step] ?? {}));
   await client.start();
-  const { keys, training } = client;
-  return Object.freeze<Page>({
-    keys,
-    read: (key) => client.read(key),
-    run: (input) => client.run(input),
-    show: (view) => client.show(view),
-    edit: (edits) => client.edit(edits),
-    train: () => training.train(),
-    pause: () => training.pause(),
-    step: (count) => training.step(count),
-    reset: () => training.reset(),
-    get losses() {
-      return training.losses;
-    },
-    weights: () => training.weights(),
-  });
+  return client.page();
 }
 
 window.nbglcnn = open();

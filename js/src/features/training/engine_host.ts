@@ -1,8 +1,9 @@
-// What an engine lends to a training, whoever its client is.
-import type { Session } from "../plan/runtime.ts";
-import type { Engine, WeightRows } from "./types.ts";
+// What a training has of the engine, in a notebook and in an exported page.
 
-export abstract class LentEngine {
+import type { Engine, WeightRows } from "../../engine/types.ts";
+import type { Session } from "../../plan/runtime.ts";
+
+export abstract class EngineHost {
   protected readonly engine: Engine;
 
   constructor(engine: Engine) {
