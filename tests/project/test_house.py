@@ -340,7 +340,6 @@ PAGE_MAY_IMPORT: dict[str, set[str]] = {
         "engine",
         "features.export.views",
         "features.feature",
-        "features.mirror",
         "features.sources",
         "features.teaching",
         "messages",

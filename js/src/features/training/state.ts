@@ -160,6 +160,14 @@ export const NO_TRAINING: TrainingProgress = {
   dead: null,
 };
 
+/** Follows one training. */
+export interface Follower {
+  readonly id: string;
+  readonly round: number;
+  follow(record: TrainingRecord): void;
+  close(): void;
+}
+
 export interface TrainingState {
   /** What is wanted; views change it: state, lr, noise, until, batch, frozen; another id begins again. */
   readonly training: Signal<TrainingRecord | null>;
@@ -170,6 +178,8 @@ export interface TrainingState {
   readonly others: Signal<{ training?: string; round?: number; blob: string }>;
   /** The id of the checkpoint that the reader has chosen; null for none. */
   readonly checkpoint: Signal<number | null>;
+  /** Follows a loop in Python; null where no feature does. */
+  readonly loops: Signal<((host: TrainingHost, record: TrainingRecord) => Follower) | null>;
   /** null while none runs here. */
   readonly trainingActions: Signal<TrainingActions | null>;
 }
@@ -195,6 +205,7 @@ export const trainingState = (): TrainingState & Pick<WeightState, "claim"> => {
     claim: computed(() => CLAIMS[progress.value.phase] ?? ""),
     others: signal({ blob: "" }),
     checkpoint: signal(null),
+    loops: signal(null),
     trainingActions: signal(null),
   };
 };
