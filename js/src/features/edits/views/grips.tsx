@@ -3,7 +3,7 @@ import { useRef, useState } from "preact/hooks";
 import type { Edit } from "../../../plan/edits.ts";
 import { change } from "../../../state/edits.ts";
 import { useViews } from "../../../views/context.ts";
-import { Cross, Handle } from "./icons.tsx";
+import { Cross, Handle } from "../../../views/icons.tsx";
 import { moved, ofLayer, without } from "./stack.ts";
 
 /** What a row asks of its list. */

@@ -3,7 +3,7 @@ import type { Edit } from "../../../plan/edits.ts";
 import type { Layer } from "../../../plan/schema.ts";
 import { active, change } from "../../../state/edits.ts";
 import { useViews } from "../../../views/context.ts";
-import { Wave } from "./icons.tsx";
+import { Wave } from "../../../views/icons.tsx";
 import { calledOf } from "./stack.ts";
 
 /** Edits by their layer, in the order of the first of each. */

@@ -5,7 +5,7 @@ import { useViews } from "../../../views/context.ts";
 import type { DrawingRecord } from "../records.ts";
 import type { Pen } from "../state.ts";
 import { NumberField } from "./field.tsx";
-import { KindIcon } from "./icons.tsx";
+import { KindIcon } from "./kind_icon.tsx";
 import type { PartProps } from "./part.ts";
 
 /** The pressure of what has none: the brush's own width. */

@@ -2,10 +2,10 @@
 import { useLayoutEffect } from "preact/hooks";
 import type { ViewerState } from "../../../state.ts";
 import { useViews, type Views } from "../../../views/context.ts";
+import { Pause, Play } from "../../../views/icons.tsx";
 import { canPlay, kindOfFile } from "../kinds.ts";
 import { OF_ONE_PAGE } from "../records.ts";
 import { inputOf, takeFile } from "./choose.ts";
-import { PauseIcon, PlayIcon } from "./icons.tsx";
 
 /** Lets the source go on, or pauses it; whether there is one that can. */
 export function togglePlaying({ source, controls, sourceStatus }: ViewerState): boolean {
@@ -71,7 +71,7 @@ export function Playing() {
       title={on ? "Pause (Space)" : "Play (Space)"}
       onClick={() => togglePlaying(state)}
     >
-      {on ? <PauseIcon /> : <PlayIcon />}
+      {on ? <Pause /> : <Play />}
     </button>
   );
 }

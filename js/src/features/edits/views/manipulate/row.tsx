@@ -20,8 +20,8 @@ import {
   withNumber,
   withPart,
 } from "../stack.ts";
+import { manipulationOf, numbersOf } from "./manipulations.ts";
 import { Thumb } from "./thumb.tsx";
-import { manipulationOf, numbersOf } from "./words.ts";
 
 export function Row(props: {
   network: Network;

@@ -13,8 +13,8 @@ import { useStages } from "../derived.ts";
 import { useGrips } from "../grips.tsx";
 import { bend, isBendable, ofLayer, whyNot } from "../stack.ts";
 import { useFollowing } from "./follow.ts";
+import { offered } from "./manipulations.ts";
 import { Row } from "./row.tsx";
-import { offered } from "./words.ts";
 
 /** What is done to the picture of one input, by its key, before the network has it. */
 export function Manipulations({ network, input }: { network: Network; input: string }) {
