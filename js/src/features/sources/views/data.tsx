@@ -6,9 +6,9 @@ import { full } from "../../../format.ts";
 import { sidesOf } from "../../../pictures/fit.ts";
 import { useViews } from "../../../views/context.ts";
 import { Pause, Play, Shuffle } from "../../../views/icons.tsx";
+import { NumberField } from "../../../views/number_field.tsx";
 import type { ImagesRecord } from "../records.ts";
 import type { SourceControls } from "../state.ts";
-import { NumberField } from "./field.tsx";
 import type { PartProps } from "./part.ts";
 import { togglePlaying } from "./playing.tsx";
 
@@ -105,6 +105,9 @@ export function DataPart({ input, source }: PartProps<ImagesRecord>) {
           onInput={(event) => set({ index: Number(event.currentTarget.value) })}
         />
         <NumberField
+          keepsWrong
+          class="nbg-source-number"
+          field=""
           label="Item"
           value={source.index}
           low={0}
@@ -114,6 +117,9 @@ export function DataPart({ input, source }: PartProps<ImagesRecord>) {
         />
         <span class="nbg-second">of {full(source.count)}</span>
         <NumberField
+          keepsWrong
+          class="nbg-source-number"
+          field=""
           label="Items/s"
           value={source.rate}
           low={0.1}
