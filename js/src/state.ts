@@ -1,18 +1,16 @@
-// What a view can see and do: one set of signals per viewer, in slices of one feature each (state/), and of its engine.
+// What a view can see and do: one set of signals per viewer, in slices: those of state/, of its engine and of its features.
 import { createSignals, type EngineSignals } from "./engine/signals.ts";
-import { type EditState, editState } from "./features/edits/state.ts";
-import { type LatentState, latentState } from "./features/latent/state.ts";
-import { type SourceState, sourceState } from "./features/sources/state.ts";
-import { type TeachingState, teachingState } from "./features/teaching/state.ts";
-import { type TrainingState, trainingState } from "./features/training/state.ts";
 import { type ClassState, classState } from "./state/classes.ts";
 import { type ColorState, colorState } from "./state/colors.ts";
 import { type ConnectionState, connectionState } from "./state/connection.ts";
 import { type CostState, costState } from "./state/costs.ts";
+import { type EditState, editState } from "./state/edits.ts";
 import { type GraphState, graphState } from "./state/graph.ts";
+import { type InputState, inputState } from "./state/input.ts";
 import { type PresentState, presentState } from "./state/present.ts";
 import { type PythonState, pythonState } from "./state/python.ts";
 import { type SelectionState, selectionState } from "./state/selection.ts";
+import { type WeightState, weightState } from "./state/weights.ts";
 
 export type { ColorLimits, RangeMode } from "./state/colors.ts";
 export type { Parity } from "./state/connection.ts";
@@ -29,7 +27,7 @@ export type {
   Trail,
 } from "./state/selection.ts";
 
-/** Everything that views of one viewer share: a feature adds its slice. */
+/** Everything that views of one viewer share; a feature's state.ts adds its own slice. */
 export interface ViewerState
   extends EngineSignals,
     ConnectionState,
@@ -39,26 +37,30 @@ export interface ViewerState
     CostState,
     EditState,
     ClassState,
-    LatentState,
+    InputState,
     PresentState,
     PythonState,
-    SourceState,
-    TeachingState,
-    TrainingState {}
+    WeightState {}
 
-export const createState = (signals = createSignals()): ViewerState => ({
-  ...signals,
-  ...connectionState(),
-  ...selectionState(),
-  ...colorState(),
-  ...graphState(),
-  ...costState(),
-  ...editState(),
-  ...classState(),
-  ...latentState(),
-  ...presentState(),
-  ...pythonState(),
-  ...sourceState(),
-  ...teachingState(),
-  ...trainingState(),
-});
+/** The signals of a viewer with these features: what a feature's slice has too is as the feature has it. */
+export const createState = (
+  features: readonly { state?(): object }[],
+  signals = createSignals(),
+): ViewerState =>
+  Object.assign(
+    {
+      ...signals,
+      ...connectionState(),
+      ...selectionState(),
+      ...colorState(),
+      ...graphState(),
+      ...costState(),
+      ...editState(),
+      ...classState(),
+      ...inputState(),
+      ...presentState(),
+      ...pythonState(),
+      ...weightState(),
+    },
+    ...features.map((feature) => feature.state?.()),
+  );

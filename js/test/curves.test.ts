@@ -12,7 +12,12 @@ import {
   ticksOf,
 } from "../src/features/training/views/curves.ts";
 import { fitting, mostOf, paintTiles, type Tiling } from "../src/features/training/views/tiles.ts";
-import { batchOf, groupsOf, layersText, learnable } from "../src/features/training/views/words.ts";
+import {
+  batchOf,
+  groupsOf,
+  layersText,
+  learnable,
+} from "../src/features/training/views/training_text.ts";
 
 const close = (found: ArrayLike<number>, wanted: readonly number[]): void => {
   assert.equal(found.length, wanted.length);

@@ -1,6 +1,9 @@
 // The edits of one page: what can be undone, which edits act, and the injected arrays that they keep.
 import assert from "node:assert/strict";
 import test from "node:test";
+import { MOST_STEPS } from "../src/messages.ts";
+import type { Edit } from "../src/plan/edits.ts";
+import type { Session } from "../src/plan/runtime.ts";
 import {
   active,
   change,
@@ -10,10 +13,7 @@ import {
   said,
   undo,
   unlike,
-} from "../src/features/edits/state.ts";
-import { MOST_STEPS } from "../src/messages.ts";
-import type { Edit } from "../src/plan/edits.ts";
-import type { Session } from "../src/plan/runtime.ts";
+} from "../src/state/edits.ts";
 import { PLAIN_EDIT } from "./plain_edit.ts";
 import "./text_imports.ts";
 
@@ -112,7 +112,7 @@ test("the parity check has the edits that act, and nothing while others are show
   const before = said(state);
   change(state, [turned]);
   assert.equal(said(state), before);
-  state.latent.value = [edit("code", { skips: true })];
+  state.unlisted.value = [edit("code", { skips: true })];
   assert.equal(said(state), null);
   assert.deepEqual(
     state.acting.peek().map(({ name }) => name),

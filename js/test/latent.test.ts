@@ -23,7 +23,7 @@ import {
 import { sourceOf } from "../src/features/sources/page_sources.ts";
 import "./text_imports.ts";
 
-const { pythonOf } = await import("../src/features/sources/views/words.ts");
+const { pythonOf } = await import("../src/features/sources/views/source_text.ts");
 
 /** Four codes of three numbers, whose directions are the first two axes. */
 function packed(change: Record<string, unknown> = {}): Uint8Array<ArrayBuffer> {

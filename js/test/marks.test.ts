@@ -1,8 +1,8 @@
 // Ticks on the curve of a page that trains without Python, for what its reader bends meanwhile.
 import assert from "node:assert/strict";
 import test from "node:test";
+import { marked } from "../src/features/training/marks.ts";
 import { type Mark, MOST_MARKS, ONE_TOUCH } from "../src/features/training/records.ts";
-import { marked } from "../src/page/marks.ts";
 import type { Edit } from "../src/plan/edits.ts";
 
 const edit = (name: string, more: Partial<Edit> = {}): Edit =>

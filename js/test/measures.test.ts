@@ -9,6 +9,7 @@ import { header } from "./plans.ts";
 import "./text_imports.ts";
 
 const { createState } = await import("../src/state.ts");
+const { FEATURES } = await import("../src/features/index.ts");
 const { createMeasures, isReadable } = await import("../src/views/measures.ts");
 const { changeOf, sharedEnds } = await import("../src/features/compare/views/pairs.ts");
 const { countClasses } = await import("../src/views/overlay/count.ts");
@@ -42,7 +43,7 @@ function asking() {
       return Float32Array.of(1, 5, 3, 9, 7, 8);
     },
   };
-  const state = createState();
+  const state = createState(FEATURES);
   state.plan.value = plan as PlanHeader;
   state.session.value = session as unknown as Session;
   return { session, state, measures: createMeasures(state), asked: () => asked.splice(0) };

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { mock, test } from "node:test";
 import { signal } from "@preact/signals";
 import type { Content, Engine } from "../src/engine/types.ts";
+import type { Python } from "../src/features/feature.ts";
 import {
   NO_TRAINING,
   type TrainingActions,
@@ -14,7 +15,7 @@ import type { Session } from "../src/plan/runtime.ts";
 import type { ViewerState } from "../src/state.ts";
 import "./text_imports.ts";
 
-const { CommTrainer } = await import("../src/comm/training_host.ts");
+const { NotebookHost } = await import("../src/features/training/notebook_host.ts");
 const { Mirroring } = await import("../src/features/mirror/mirror.ts");
 const { Line } = await import("../src/features/training/loss_history.ts");
 
@@ -64,8 +65,8 @@ function page(past: readonly (readonly [number, number])[] = []) {
     initialState: () => new Map(engine.content?.rows),
     use: (work) => work(session),
   };
-  const send = () => undefined;
-  const host = new CommTrainer("p", engine as Engine, { send, blob });
+  const python = { send: () => undefined } as Partial<Python> as Python;
+  const host = new NotebookHost({ page: "p", engine: engine as Engine, blob }, python);
   const record = { id: "a", round: 1, state: "running" };
   const mirroring = new Mirroring(own as unknown as ViewerState, host, record as never);
   const message = (more: Partial<Mirrored> = {}): Mirrored => ({

@@ -8,6 +8,7 @@ import type { Input } from "../src/plan/schema.ts";
 import "./text_imports.ts";
 
 const { createState } = await import("../src/state.ts");
+const { FEATURES } = await import("../src/features/index.ts");
 const { createBlocks } = await import("../src/features/sources/blocks.ts");
 const { averaged, drawing } = await import("../src/features/sources/drawing.ts");
 const { numbersOf } = await import("../src/features/sources/images.ts");
@@ -170,7 +171,7 @@ test("of equal scores the first is the likeliest, and none where one is no numbe
 });
 
 test("a code that moves is sent ten times a second, and always the last", () => {
-  const state = createState();
+  const state = createState(FEATURES);
   state.source.value = sourceOf("latent", "x", { code: [0] });
   const code = () => {
     const now = state.source.peek();
@@ -193,7 +194,7 @@ test("a code that moves is sent ten times a second, and always the last", () => 
 });
 
 test("Python hears of pictures ten times a second, and that the last one is the last", () => {
-  const state = createState();
+  const state = createState(FEATURES);
   const heard: [boolean, number][] = [];
   const feeder: Partial<Feeder> = { tell: (still, rate) => heard.push([still, rate]) };
   const telling = createTelling(state, feeder as Feeder);
@@ -371,7 +372,7 @@ test("a camera that is allowed after its source has ended is stopped at once", a
   const navigator = { mediaDevices: { getUserMedia: () => asked } };
   Object.defineProperty(globalThis, "navigator", { value: navigator });
   const running = webcam.open({
-    state: createState(),
+    state: createState(FEATURES),
     source: sourceOf("webcam", "x", { owner: "page" }),
     feeder: { page: "page" },
     offer: () => undefined,
@@ -393,7 +394,7 @@ test("a camera that is allowed after its source has ended is stopped at once", a
 test("a source that moves to another input of the same shape feeds that one", async () => {
   const listeners = { addEventListener: () => undefined, removeEventListener: () => undefined };
   Object.assign(globalThis, { document: { ...listeners, hidden: false }, window: listeners });
-  const state = createState();
+  const state = createState(FEATURES);
   const fed: (string | undefined)[] = [];
   const feeder: Partial<Feeder> = {
     page: "page",

@@ -1,10 +1,10 @@
 // What is undone together.
 import assert from "node:assert/strict";
 import { mock, test } from "node:test";
-import { change, editState, undo } from "../src/features/edits/state.ts";
-import { createStepper } from "../src/features/edits/undo_steps.ts";
 import { ONE_STEP_MS } from "../src/messages.ts";
 import type { Edit } from "../src/plan/edits.ts";
+import { change, editState, undo } from "../src/state/edits.ts";
+import { createStepper } from "../src/state/undo_steps.ts";
 
 let now = 0;
 mock.method(performance, "now", () => now);

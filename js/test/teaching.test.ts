@@ -15,6 +15,7 @@ import "./text_imports.ts";
 
 const { beforeKey } = await import("../src/plan/derived_values.ts");
 const { createState } = await import("../src/state.ts");
+const { FEATURES } = await import("../src/features/index.ts");
 const { changed, changeOf, NOTHING } = await import("../src/features/teaching/changes.ts");
 const { savedIn, teachingFile } = await import("../src/features/teaching/file.ts");
 const { heldOut, probabilities } = await import("../src/features/teaching/head.ts");
@@ -51,7 +52,7 @@ const examplesOf = (counts: readonly number[], network = NETWORK) =>
 
 /** A page without Python that has so many examples of each class. */
 async function page(...counts: number[]) {
-  const state = createState();
+  const state = createState(FEATURES);
   const listing = { turn: 0, heard: {}, classes: [], examples: [], networks: [], head: null };
   const feeder: Partial<Feeder> = {
     page: "page",

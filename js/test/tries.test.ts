@@ -47,7 +47,7 @@ function tried() {
     };
   };
   const own = {
-    latent: signal<unknown>(null),
+    unlisted: signal<unknown>(null),
     edited: signal<{ edits: readonly Edit[] }>({ edits: [] }),
     session: signal(0),
     run: signal(0),
@@ -94,7 +94,7 @@ test("other weights or bends end the session, another code alone does not", asyn
   });
   await draw();
   const { epoch } = tries;
-  own.latent.value = "another";
+  own.unlisted.value = "another";
   own.run.value += 1;
   await settled();
   assert.equal(tries.epoch, epoch, "the run of that code");
@@ -113,7 +113,7 @@ test("other weights or bends end the session, another code alone does not", asyn
   assert.equal(counts.closed, 2);
   // Another code and other bends at once.
   batch(() => {
-    own.latent.value = "a third";
+    own.unlisted.value = "a third";
     own.edited.value = { edits: [] };
   });
   assert.equal(tries.epoch, (before[0] ?? 0) + 2);

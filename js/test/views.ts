@@ -3,6 +3,8 @@ import { effect, signal } from "@preact/signals";
 import { createElement, Fragment, options } from "preact";
 import { pageStore } from "../src/engine/store.ts";
 import { Everywhere } from "../src/features/edits/views/everywhere.tsx";
+import { Manipulations } from "../src/features/edits/views/manipulate/view.tsx";
+import { FEATURES } from "../src/features/index.ts";
 import { runSources } from "../src/features/sources/run.ts";
 import { beforeKey } from "../src/plan/derived_values.ts";
 import type { Edit } from "../src/plan/edits.ts";
@@ -12,7 +14,6 @@ import { createState } from "../src/state.ts";
 import { says } from "../src/status.ts";
 import { mount } from "../src/views/app.tsx";
 import { useViews } from "../src/views/context.ts";
-import { Manipulations } from "../src/views/manipulate/view.tsx";
 import { LEAST_ZOOM, larger } from "../src/views/present.tsx";
 import { type GlDevice, openDevice } from "../src/webgl/device.ts";
 import { createSession } from "../src/webgl/session.ts";
@@ -42,7 +43,7 @@ let spare: Session | undefined;
 
 /** The views, their state and a session: all that tests call, and an end that leaves nothing. */
 function begin() {
-  const state = createState();
+  const state = createState(FEATURES);
   /** What ends with it, in the order in which it began. */
   const ends: (() => void)[] = [];
   const sessions: Session[] = [];
@@ -156,7 +157,7 @@ function begin() {
     };
     let first = true;
     const stop = effect(() => {
-      const edits = (state.withoutEdits.value ? state.latent : state.acting).value;
+      const edits = (state.withoutEdits.value ? state.unlisted : state.acting).value;
       if (!first) wanted = edits;
       first = false;
       if (wanted !== null && !busy) void bring();
@@ -230,7 +231,7 @@ function begin() {
   function show(): () => void {
     const place = document.createElement("div");
     document.body.append(place);
-    const dispose = mount(place, state);
+    const dispose = mount(place, state, FEATURES);
     return ending(() => {
       dispose();
       place.remove();

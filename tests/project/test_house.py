@@ -4,7 +4,7 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -269,7 +269,8 @@ def test_only_these_classes_are_base_classes_besides_errors() -> None:
     assert {base.rpartition(".")[2] for base in bases} & own <= BASES
 
 
-# The same in the page. What stands in js/src itself is called as its file.
+# The same in the page. What stands in js/src itself is called as its file. features.index is the
+# list of features: the entries have it, and comm, page, state and views go through it.
 FRONT_END = ROOT / "js" / "src"
 PAGE_MAY_IMPORT: dict[str, set[str]] = {
     "arrays": {"plan"},
@@ -280,9 +281,7 @@ PAGE_MAY_IMPORT: dict[str, set[str]] = {
         "buffers",
         "describe_unknown",
         "engine",
-        "features.edits",
-        "features.sources",
-        "features.training",
+        "features.feature",
         "messages",
         "plan",
         "snapshot",
@@ -292,19 +291,33 @@ PAGE_MAY_IMPORT: dict[str, set[str]] = {
     "describe_unknown": set(),
     "engine": {"messages", "plan"},
     "explain": {"network", "plan"},
+    "features.compare.feature": {"features.compare.views", "features.feature", "network", "state"},
     "features.compare.views": {"format", "network", "plan", "state", "views"},
-    "features.edits": {"messages", "plan"},
+    "features.edits.feature": {"features.edits.views", "features.feature", "plan", "state"},
     "features.edits.views": {
         "features.compare.views",
-        "features.edits",
         "format",
         "network",
         "plan",
         "state",
         "views",
     },
+    "features.export.feature": {"features.export.views", "features.feature"},
     "features.export.views": {"network", "plan", "views"},
+    "features.feature": {"buffers", "engine", "messages", "network", "plan", "state"},
+    "features.index": {
+        "features.compare.feature",
+        "features.edits.feature",
+        "features.export.feature",
+        "features.feature",
+        "features.latent.feature",
+        "features.mirror.feature",
+        "features.sources.feature",
+        "features.teaching.feature",
+        "features.training.feature",
+    },
     "features.latent": {"engine", "features.sources", "plan", "state"},
+    "features.latent.feature": {"features.feature", "features.latent", "features.latent.views"},
     "features.latent.views": {
         "engine",
         "features.latent",
@@ -315,10 +328,26 @@ PAGE_MAY_IMPORT: dict[str, set[str]] = {
         "state",
         "views",
     },
-    "features.mirror": {"chunks", "features.training", "messages", "state"},
-    "features.sources": {"engine", "features.latent", "format", "pictures", "plan", "state"},
+    "features.mirror": {"chunks", "engine", "features.training", "messages", "state"},
+    "features.mirror.feature": {"buffers", "features.feature", "features.mirror"},
+    "features.sources": {
+        "engine",
+        "features.feature",
+        "features.latent",
+        "format",
+        "pictures",
+        "plan",
+        "state",
+    },
+    "features.sources.feature": {
+        "features.feature",
+        "features.sources",
+        "features.sources.views",
+        "state",
+    },
     "features.sources.views": {
         "features.edits.views",
+        "features.feature",
         "features.latent.views",
         "features.sources",
         "format",
@@ -328,14 +357,12 @@ PAGE_MAY_IMPORT: dict[str, set[str]] = {
         "state",
         "views",
     },
-    "features.teaching": {
-        "chunks",
-        "engine",
-        "features.edits",
-        "features.sources",
-        "messages",
-        "plan",
-        "state",
+    "features.teaching": {"chunks", "engine", "features.sources", "messages", "plan", "state"},
+    "features.teaching.feature": {
+        "describe_unknown",
+        "features.feature",
+        "features.teaching",
+        "features.teaching.views",
     },
     "features.teaching.views": {
         "features.export.views",
@@ -347,10 +374,18 @@ PAGE_MAY_IMPORT: dict[str, set[str]] = {
     "features.training": {
         "chunks",
         "engine",
-        "features.mirror",
+        "features.export.views",
+        "features.feature",
         "features.sources",
+        "features.teaching",
         "messages",
         "plan",
+        "state",
+    },
+    "features.training.feature": {
+        "features.feature",
+        "features.training",
+        "features.training.views",
         "state",
     },
     "features.training.views": {
@@ -370,11 +405,8 @@ PAGE_MAY_IMPORT: dict[str, set[str]] = {
     "page": {
         "arrays",
         "engine",
-        "features.edits",
-        "features.export.views",
-        "features.sources",
-        "features.teaching",
-        "features.training",
+        "features.feature",
+        "features.index",
         "messages",
         "plan",
         "state",
@@ -387,31 +419,14 @@ PAGE_MAY_IMPORT: dict[str, set[str]] = {
     "plan": {"messages"},
     "runtime": {"arrays", "plan", "webgl"},
     "snapshot": set(),
-    "state": {
-        "engine",
-        "features.edits",
-        "features.latent",
-        "features.sources",
-        "features.teaching",
-        "features.training",
-        "messages",
-        "plan",
-        "status",
-    },
+    "state": {"engine", "messages", "plan", "status"},
     "statistics": {"plan"},
     "status": {"plan"},
     "view_sync": {"describe_unknown", "messages", "state"},
     "views": {
         "engine",
         "explain",
-        "features.compare.views",
-        "features.edits",
-        "features.edits.views",
-        "features.export.views",
-        "features.latent.views",
-        "features.sources.views",
-        "features.teaching.views",
-        "features.training.views",
+        "features.feature",
         "format",
         "messages",
         "network",
@@ -424,11 +439,8 @@ PAGE_MAY_IMPORT: dict[str, set[str]] = {
     "webgl": {"pictures", "plan", "statistics"},
     "widget": {
         "comm",
-        "describe_unknown",
-        "features.edits",
-        "features.sources",
-        "features.teaching",
-        "features.training",
+        "features.feature",
+        "features.index",
         "messages",
         "state",
         "view_sync",
@@ -440,10 +452,10 @@ IMPORTED = re.compile(r"""^(?:import|export)\b[^;]*?from\s+"(\.[^"]+)";""", re.M
 
 
 def page_room_of(file: Path) -> str:
-    """A folder, a feature's folder apart from that of its views, or a file beside them."""
-    parts = file.relative_to(FRONT_END).parts
+    """A folder, or a file beside them; of a feature its folder, its views or its object."""
+    parts = file.relative_to(FRONT_END).with_suffix("").parts
     if parts[0] == "features":
-        return ".".join([*parts[:2], *(["views"] if parts[2] == "views" else [])])
+        return ".".join([*parts[:2], *(one for one in parts[2:3] if one in ("views", "feature"))])
     return parts[0].partition(".")[0]
 
 
@@ -475,6 +487,32 @@ def test_no_file_of_the_page_imports_itself_by_way_of_others() -> None:
     }
     assert sum(map(len, imported.values())) > 1000
     TopologicalSorter(imported).prepare()  # a CycleError says which files
+
+
+def importers_in_page(imported: Callable[[str], object]) -> set[str]:
+    """Files of the page that import a file whose room is such."""
+    return {
+        file.relative_to(FRONT_END).as_posix()
+        for file in FRONT_END.rglob("*.ts*")
+        for name in IMPORTED.findall(file.read_text(encoding="utf-8"))
+        if not name.endswith(".glsl") and imported(page_room_of((file.parent / name).resolve()))
+    }
+
+
+def test_a_page_has_its_features_from_one_list() -> None:
+    assert importers_in_page(lambda room: room.endswith(".feature") and room.count(".") == 2) == {
+        "features/index.ts"
+    }
+    assert importers_in_page(lambda room: room == "features.index") == {"page.ts", "widget.ts"}
+    folders = {one.name for one in (FRONT_END / "features").iterdir() if one.is_dir()}
+    listed = re.findall(
+        r'from "\./(\w+)/feature\.ts"', (FRONT_END / "features/index.ts").read_text()
+    )
+    assert sorted(listed) == sorted(folders)
+    # All else knows what a feature offers, and none by its name. messages.ts is generated: it has
+    # the records of all features.
+    named = importers_in_page(lambda room: re.fullmatch(r"features\.(?!feature|index).+", room))
+    assert {one for one in named if not one.startswith("features/")} == {"messages.ts"}
 
 
 def test_only_the_entries_name_the_runtime() -> None:

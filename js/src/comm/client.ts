@@ -1,21 +1,18 @@
 // Python's client of a page's engine: says hello, gathers what the engine is to show, answers reads, tells how it goes.
 import type { AnyModel } from "@anywidget/types";
 import { effect } from "@preact/signals";
-import { type Buffer, bytesOf } from "../buffers.ts";
+import type { Buffer } from "../buffers.ts";
 import { Checks } from "../engine/checks.ts";
 import { createEngine } from "../engine/engine.ts";
 import { type Apart, apartIn, sampled } from "../engine/samples.ts";
 import { pageStore } from "../engine/store.ts";
-import type { Content, Engine } from "../engine/types.ts";
-import { said } from "../features/edits/state.ts";
-import { runSources } from "../features/sources/run.ts";
-import { runTraining } from "../features/training/run.ts";
+import type { Content, Engine, Fed } from "../engine/types.ts";
+import type { Feature, Host, Messages, Running } from "../features/feature.ts";
 import {
   CHUNK,
   type Failed,
   type FromKernel,
   MAX_PROBED,
-  type Mirrored,
   MOST_APART,
   type Patches,
   type Probe,
@@ -27,28 +24,23 @@ import { beforeKey } from "../plan/derived_values.ts";
 import type { Edit } from "../plan/edits.ts";
 import type { Progress as EngineProgress, Patch, Runtime } from "../plan/runtime.ts";
 import { joined } from "../plan/uniforms.ts";
+import { said } from "../state/edits.ts";
 import { createState, type Parity, type ViewerState } from "../state.ts";
 import { says } from "../status.ts";
 import { Answers } from "./answers.ts";
 import { Arrivals } from "./arrivals.ts";
+import { Blobs } from "./blobs.ts";
 import { watchKernel } from "./host.ts";
 import { Reports } from "./reports.ts";
 import { keepSnapshots } from "./snapshots.ts";
-import { CommFeeder } from "./source_host.ts";
-import { CommTrainer } from "./training_host.ts";
 import { decode, macrotask, patchesOf, textsOf, warnOnce } from "./wire.ts";
 
 /** A failure before it is said of which read. */
 type Failure = Omit<Failed, "id">;
 
 type Taker = (message: FromKernel, buffers: readonly Buffer[]) => void;
-/** What is done with each message that Python may send. */
-type Takers = {
-  readonly [T in FromKernel["type"]]: (
-    message: Extract<FromKernel, { type: T }>,
-    buffers: readonly Buffer[],
-  ) => void;
-};
+
+const GONE = "Python is gone: run the cell again.";
 
 export class CommClient {
   readonly state: ViewerState;
@@ -59,9 +51,12 @@ export class CommClient {
   private readonly store = pageStore();
   private readonly arrivals: Arrivals;
   private readonly answers: Answers;
-  private readonly feeder: CommFeeder;
-  /** Of which source each question is. */
-  private readonly times = new WeakMap<Read, number>();
+  private readonly blobs: Blobs;
+  private readonly features: readonly Running[];
+  /** Whether a feature still holds up a read. */
+  private readonly held = new WeakMap<Read, () => boolean>();
+  /** What was fed goes as soon as something behind this revision is shown. */
+  private leaving: number | undefined;
   private readonly undo: (() => void)[] = [];
   private released = false;
   /** Python cannot work with this page. */
@@ -91,7 +86,7 @@ export class CommClient {
   private again = false;
   private compilingSince = 0;
 
-  constructor(model: AnyModel, runtime: Runtime) {
+  constructor(model: AnyModel, runtime: Runtime, features: readonly Feature[]) {
     this.model = model;
     const { page } = this;
     this.engine = createEngine(runtime, {
@@ -109,7 +104,7 @@ export class CommClient {
         this.reports.send({ type: "pace", page, running, runs_per_second: runsPerSecond }),
       isBusy: () => this.working,
     });
-    this.state = createState(this.engine.signals);
+    this.state = createState(features, this.engine.signals);
     this.reports = new Reports(model, page, this.engine, this.state, {
       have: () => this.arrivals.have,
       onGone: () => this.disconnect(),
@@ -138,27 +133,14 @@ export class CommClient {
       },
       isApart: () => this.isApart(),
     });
-    this.feeder = new CommFeeder(page, this.engine, this.state, {
-      send: (message) => this.reports.send(message),
-      revision: () => this.wanted?.revision ?? -1,
-      isOff: () => !(model.get("_source") as { source?: unknown } | undefined)?.source,
-      onNews: () => void this.work(),
-    });
-    if (this.engine.device !== undefined) {
-      this.state.feeder.value = this.feeder;
-      this.state.trainer.value = new CommTrainer(page, this.engine, {
-        send: (message, buffers) => this.reports.send(message, buffers),
-        blob: (name) => this.feeder.blob(name),
-      });
-    }
+    this.blobs = new Blobs((blob, parts) => this.reports.send({ type: "need", page, blob, parts }));
+    this.features = features.flatMap((feature) => feature.run?.(this.host()) ?? []);
     this.listen("msg:custom", (content: unknown, buffers: readonly Buffer[]) =>
       this.receive(content, buffers),
     );
     this.listen("comm_live_update", () => this.disconnect());
     this.undo.push(
-      runSources(this.state),
-      runTraining(this.state),
-      this.feeder.end,
+      ...this.features.map((feature) => () => feature.close?.()),
       () => this.checks.dispose(),
       keepSnapshots(model),
       watchKernel(model, () => this.disconnect()),
@@ -175,11 +157,8 @@ export class CommClient {
         if (this.bentAs !== before) this.tested = this.state.parity.value = null;
       }),
     );
-    this.state.twin.value = () => this.engine.twin();
     this.state.setPrecision.value = (precision) =>
       this.reports.send({ type: "setprecision", page, precision });
-    this.state.setWeight.value = (edit) => this.reports.send({ type: "setweight", page, ...edit });
-    this.state.teach.value = (taught, data) => this.reports.send(taught, [data]);
     this.sayUnavailable();
     this.reports.greet();
     this.reports.followPointer();
@@ -206,9 +185,7 @@ export class CommClient {
     this.closed = true;
     this.reports.dispose();
     for (const undo of this.undo) undo();
-    this.state.feeder.value = null;
-    this.state.trainer.value = null;
-    this.feeder.silence();
+    this.blobs.drop(undefined, GONE);
     this.answers.clear();
     this.arrivals.stop();
     this.engine.dispose();
@@ -216,7 +193,6 @@ export class CommClient {
     if (this.state.snapshot.value !== null) URL.revokeObjectURL(this.state.snapshot.value);
     this.state.snapshot.value = null;
     this.state.connected.value = false;
-    this.state.setWeight.value = null;
     this.state.setPrecision.value = null;
     this.state.status.value = says.closed();
   }
@@ -226,10 +202,9 @@ export class CommClient {
     if (!this.state.connected.peek()) return;
     this.state.connected.value = false;
     this.checks.dispose();
-    this.state.setWeight.value = null;
     this.state.setPrecision.value = null;
     this.reports.silence();
-    this.feeder.silence();
+    this.blobs.drop(undefined, GONE);
     this.arrivals.stop();
     this.answers.clear();
     this.sayDisconnected();
@@ -265,16 +240,16 @@ export class CommClient {
   private receive(content: unknown, buffers: readonly Buffer[]): void {
     const message = decode(content);
     if (message === undefined || this.closed) return;
-    (this.takes[message.type] as Taker)(message, buffers);
+    for (const takes of [this.takes, ...this.features.map(({ messages }) => messages)])
+      (takes?.[message.type] as Taker | undefined)?.(message, buffers);
   }
 
-  private readonly takes: Takers = {
+  private readonly takes: Messages = {
     state: (message) => this.show(message),
     patches: (message, buffers) => this.patch(message, buffers),
-    mirrored: (message, buffers) => this.mirror(message, buffers),
     part: (message, buffers) => {
       this.arrivals.take(message, buffers);
-      this.feeder.blobs.take(message, buffers);
+      this.blobs.take(message, buffers);
     },
     read: (message) => this.queue(message),
     done: ({ read }) => this.answers.done(read),
@@ -317,37 +292,66 @@ export class CommClient {
     void this.work();
   }
 
-  /** What is wanted with a message on top of it; undefined where it isn't: what was lost before it is asked for. */
-  private follows({ base, revision }: Patches | Mirrored): State | undefined {
+  /** Takes a message on top of what is wanted; where it isn't, what was lost before it is asked for. */
+  private advance(
+    { base, revision }: Pick<Patches, "base" | "revision">,
+    take: () => boolean,
+  ): void {
     const { wanted } = this;
-    if (wanted === undefined || revision <= wanted.revision) return undefined;
-    if (base === wanted.revision) return { ...wanted, revision };
-    this.reports.greet();
-    return undefined;
+    if (wanted === undefined || revision <= wanted.revision) return;
+    if (base !== wanted.revision) this.reports.greet();
+    else if (take()) {
+      this.wanted = { ...wanted, revision };
+      void this.work();
+    }
   }
 
   private patch(message: Patches, [buffer]: readonly Buffer[]): void {
-    const wanted = this.follows(message);
-    const patches = wanted && patchesOf(message.rectangles, buffer);
-    if (patches === undefined) {
-      if (wanted !== undefined) this.reports.greet(); // as if it had been lost
-      return;
-    }
-    this.wanted = wanted;
-    this.patches = [...this.patches, ...patches];
-    this.state.parity.value = this.tested;
+    this.advance(message, () => {
+      const patches = patchesOf(message.rectangles, buffer);
+      if (patches === undefined) {
+        this.reports.greet(); // as if it had been lost
+        return false;
+      }
+      this.patches = [...this.patches, ...patches];
+      this.state.parity.value = this.tested;
+      return true;
+    });
+  }
+
+  // Features
+
+  private host(): Host {
+    const { page, model, state, engine, blobs } = this;
+    return {
+      page,
+      state,
+      engine,
+      python: {
+        send: (message, buffers) => this.reports.send(message, buffers),
+        trait: (name) => model.get(name),
+        advance: (message, take) => this.advance(message, take),
+        wake: () => void this.work(),
+      },
+      blob: (name) => (state.connected.peek() ? blobs.get(name) : Promise.reject(new Error(GONE))),
+      drop: (name) => blobs.drop(name),
+      feed: (fed, taken) => this.feed(fed, taken),
+      read: (key) => engine.read(key),
+    };
+  }
+
+  private async feed(fed: Fed | null, taken = false): Promise<void> {
+    this.leaving = undefined;
+    if (fed !== null) return this.engine.feed(fed);
+    this.leaving = taken ? (this.wanted?.revision ?? -1) : Number.NEGATIVE_INFINITY;
     void this.work();
   }
 
-  private mirror(message: Mirrored, [buffer]: readonly Buffer[]): void {
-    const wanted = this.follows(message);
-    const data = bytesOf(buffer);
-    const { mirroring, rows } = this.state;
-    const found = wanted && data && mirroring.peek()?.(message, data);
-    if (found === undefined) return;
-    this.wanted = wanted;
-    rows.value = found;
-    void this.work();
+  /** Lets go of what was fed, once something else is shown. */
+  private async leaveFed(): Promise<void> {
+    if (this.leaving === undefined || this.ran <= this.leaving) return;
+    this.leaving = undefined;
+    await this.engine.feed(null);
   }
 
   private needed({ plan, weights, inputs, injected, snapshot, classes }: State): Set<string> {
@@ -360,7 +364,8 @@ export class CommClient {
 
   private queue(read: Read): void {
     if (!["", this.page].includes(read.page) || !this.answers.ask(read)) return;
-    this.times.set(read, this.feeder.time);
+    const held = this.features.flatMap((feature) => feature.asked?.() ?? []);
+    this.held.set(read, () => held.some((one) => one()));
     // Python sends the State first, so that one was lost.
     if (read.revision > (this.wanted?.revision ?? -1)) this.reports.greet();
     this.engine.hurry();
@@ -423,15 +428,15 @@ export class CommClient {
     await this.bring(state);
     await this.edit(); // where nothing was shown, what cannot be is only known now
     if (this.ran < 0 || this.closed) return;
-    await this.feeder.shown(this.ran);
+    await this.leaveFed();
     for (const read of this.answers.waiting) {
       if (!this.hasEdits(this.state.acting.peek())) {
         this.again = true; // they came before this read, while others were given
         return;
       }
-      if (this.feeder.awaits(this.times.get(read) ?? 0)) {
+      if (this.held.get(read)?.()) {
         this.reports.busy("receiving", 0, 1);
-        return; // the source's picture is on its way
+        return; // what it is to be of is on its way
       }
       // All values are of one run, also where a source is live or the network trains meanwhile.
       await engine
@@ -474,7 +479,7 @@ export class CommClient {
     const content: Content = { plan, weights, inputs, patches: this.patches, rows };
     if (this.ran === revision && rows === engine.shown?.rows) return;
     const urgent = this.answers.waiting.length > 0;
-    // Python takes over what a source has fed: that is no other input.
+    // Python takes over what was fed: that is no other input.
     const again = this.ran >= 0 && this.state.fed.peek() === null;
     await engine.show(content, { urgent, again });
     if (this.closed || engine.shown === undefined) return; // the context was lost meanwhile
@@ -491,10 +496,10 @@ export class CommClient {
 
   /** Gives the engine the edits of now; where it cannot take them, it has those before. */
   private async edit(): Promise<void> {
-    const { acting, latent, withoutEdits, editTrouble } = this.state;
+    const { acting, unlisted, withoutEdits, editTrouble } = this.state;
     // Whoever asks for values gets those of the edits, whatever is looked at meanwhile.
     const without = withoutEdits.peek() && this.answers.waiting.length === 0;
-    const edits = (without ? latent : acting).peek();
+    const edits = (without ? unlisted : acting).peek();
     this.again ||= withoutEdits.peek() !== without;
     if (this.hasEdits(edits)) return;
     if (this.engine.shown !== undefined) this.edits = edits;
@@ -572,11 +577,11 @@ export class CommClient {
   /** Whether the current numbers can be compared with Python's and no run is in flight. */
   private get isCheckable(): boolean {
     const { standing, wanted, engine } = this;
-    const { connected, progress, earlier } = this.state;
-    const isTraining = ["waiting", "running"].includes(progress.peek().phase);
+    const { connected, claim, earlier } = this.state;
+    const isChanging = claim.peek() === "changing";
     const isHere = wanted !== undefined && standing?.plan === wanted.plan && connected.peek();
     const isShown = engine.shown !== undefined && engine.device?.lost !== true;
-    return isHere && isShown && !isTraining && earlier.peek() === null && said(this.state) !== null;
+    return isHere && isShown && !isChanging && earlier.peek() === null && said(this.state) !== null;
   }
 
   private async isApart(): Promise<boolean> {
@@ -590,11 +595,9 @@ export class CommClient {
     return found?.some(([key]) => !this.apart.has(key)) ?? false;
   }
 
-  /** Whether nobody looks at it, and Python is gone or has let it go; what it learns meanwhile is still wanted. */
+  /** Whether no view shows it, and Python is gone or has let it go; weights that change here are still wanted. */
   private get unwanted(): boolean {
-    const { phase } = this.state.progress.peek();
-    const trains = ["waiting", "running", "paused", "hidden"].includes(phase);
-    const left = (this.released && !trains) || !this.state.connected.peek();
+    const left = (this.released && this.state.claim.peek() === "") || !this.state.connected.peek();
     return this.engine.views === 0 && left;
   }
 

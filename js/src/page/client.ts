@@ -7,11 +7,7 @@ import { createEngine } from "../engine/engine.ts";
 import { apartIn, sampled } from "../engine/samples.ts";
 import { pageStore } from "../engine/store.ts";
 import type { Content, Engine, Fed } from "../engine/types.ts";
-import { change, said } from "../features/edits/state.ts";
-import type { Source } from "../features/sources/records.ts";
-import { runSources } from "../features/sources/run.ts";
-import type { TeachingRecord } from "../features/teaching/records.ts";
-import { runTraining } from "../features/training/run.ts";
+import type { Feature, Host, Running } from "../features/feature.ts";
 import { COLOR_RANGES, COLORMAPS, type Exported, VIEWS } from "../messages.ts";
 import { beforeKey } from "../plan/derived_values.ts";
 import type { Edit } from "../plan/edits.ts";
@@ -19,12 +15,12 @@ import { parsePlan } from "../plan/format.ts";
 import { needed } from "../plan/required_inputs.ts";
 import { PlanError, type Progress, type Runtime } from "../plan/runtime.ts";
 import type { Input, PlanHeader } from "../plan/schema.ts";
+import { said } from "../state/edits.ts";
 import { createState, type ViewerState } from "../state.ts";
 import { says } from "../status.ts";
 import { selectionOf, turn, viewOf } from "../view_sync.ts";
 import type { Contents } from "./contents.ts";
 import { judged, stretchesOf } from "./samples.ts";
-import { OwnTraining, type PageTraining } from "./training.ts";
 
 /** What to turn the views to, in the words of Python's `view`. */
 export interface View {
@@ -36,8 +32,8 @@ export interface View {
   readonly pixel?: readonly number[] | null;
 }
 
-/** What `window.nbglcnn` promises, for scripts in the page and around it. */
-export interface Page extends PageTraining {
+/** What `window.nbglcnn` promises, for scripts in the page and around it, besides what features add. */
+export interface Page {
   /** Names that `read` takes: inputs, layers and modules in call order, outputs. */
   readonly keys: readonly string[];
   /** A value or parameter of the whole batch, row-major. */
@@ -49,23 +45,24 @@ export interface Page extends PageTraining {
   run(input: Given | Readonly<Record<string, Given>>): Promise<Float32Array | Arrays>;
   /** Turns the views. */
   show(view: View): void;
-  /** Makes these the edits, in the form of Python's `viewer.bends.to_dict()["bends"]`. */
-  edit(edits: readonly Edit[]): Promise<void>;
 }
 
 /** The page has one Plan. */
 const PLAN = "plan";
-/** And is the only one that its sources can be of. */
+/** And is the only one that a source or a training can be of. */
 const PAGE = "page";
+/** Those of no feature. */
+const VIEWS_OF_ALL: readonly string[] = ["network", "maps", "filters", "explain", "profile"];
 
 export class PageClient {
   readonly state: ViewerState;
-  readonly training: OwnTraining;
   private readonly engine: Engine;
   private readonly store = pageStore();
   private readonly exported: Exported;
+  private readonly features: readonly Running[];
+  private readonly views: readonly string[];
   private plan: PlanHeader | undefined;
-  /** The input that a source feeds. */
+  /** The input that is fed. */
   private fed = "";
   private content: Content = { plan: PLAN, weights: [], inputs: [] };
   /** One run or read at a time, in the order in which they are asked for. */
@@ -82,7 +79,7 @@ export class PageClient {
   /** Values in which examples with the same input differ, as far as that was seen. */
   private readonly apart = new Set<string>();
 
-  constructor(exported: Exported, runtime: Runtime) {
+  constructor(exported: Exported, runtime: Runtime, features: readonly Feature[]) {
     this.exported = exported;
     this.engine = createEngine(runtime, {
       onProgress: (progress) => this.follow(progress),
@@ -96,8 +93,7 @@ export class PageClient {
       onPace: () => undefined,
       isBusy: () => this.busy > 0,
     });
-    this.state = createState(this.engine.signals);
-    this.state.twin.value = () => this.engine.twin();
+    this.state = createState(features, this.engine.signals);
     this.state.status.value = says.opening();
     const { state } = this;
     const { view, selected, colormap, color_range, symmetric, example, classes } = exported;
@@ -108,8 +104,12 @@ export class PageClient {
     state.example.value = example;
     state.classes.value = classes;
     state.selected.value = selectionOf(selected);
-    state.edited.value = { edits: exported.edits as unknown as readonly Edit[], weights: 0 };
     turn(state, view);
+    this.features = features.flatMap((feature) => feature.run?.(this.host()) ?? []);
+    this.views = [
+      ...VIEWS_OF_ALL,
+      ...features.flatMap((feature) => feature.views?.(exported) ?? []),
+    ];
     this.firstSaid = said(state);
     this.checks = new Checks(this.engine, {
       isReady: () => this.whyUnchecked() === "" && this.engine.shown !== undefined,
@@ -122,24 +122,40 @@ export class PageClient {
       state.withoutEdits.value;
       state.unchecked.value = this.whyUnchecked();
     });
-    if (this.engine.unavailable === undefined) {
-      state.feeder.value = {
-        page: PAGE,
-        feed: (fed) => (fed === null ? this.keepFed() : this.feed(fed)),
-        read: (key) => this.read(beforeKey(key)),
-        blob: (name) => this.blob(name),
-        drop: () => undefined,
-        tell: () => undefined,
-      };
-    }
-    runSources(state);
-    this.training = new OwnTraining(state, this.engine, exported, (name) => this.blob(name));
-    runTraining(state);
+  }
+
+  private host(): Host {
+    const { state, engine } = this;
+    return {
+      page: PAGE,
+      state,
+      engine,
+      exported: { record: this.exported, keys: () => this.keys, settled: () => this.turn },
+      blob: (name) => this.blob(name),
+      drop: () => undefined,
+      feed: (fed) => (fed === null ? this.keepFed() : this.feed(fed)),
+      read: (key) => this.read(key),
+    };
   }
 
   get keys(): readonly string[] {
     const values = this.plan?.values.filter(({ kind }) => kind !== "contributed");
     return values?.map(({ key }) => key) ?? [];
+  }
+
+  /** What scripts of the page find. */
+  page(): Page {
+    const own = {
+      keys: this.keys,
+      read: (key: string) => this.read(key),
+      run: (input: Parameters<Page["run"]>[0]) => this.run(input),
+      show: (view: View) => this.show(view),
+    };
+    // With their getters.
+    const added = this.features.map(({ scripts = {} }) =>
+      Object.getOwnPropertyDescriptors(scripts),
+    );
+    return Object.freeze(Object.defineProperties(own, Object.assign({}, ...added)) as Page);
   }
 
   /** A view was mounted; returns what to call when it is taken away. */
@@ -172,8 +188,7 @@ export class PageClient {
       this.firstInputs = this.content.inputs;
       for (const name of this.firstInputs) this.store.hold(name);
       this.engine.describe(PLAN);
-      this.state.source.value = this.exported.source as Source | null;
-      this.state.teaching.value = this.exported.teaching as TeachingRecord | null;
+      for (const feature of this.features) await feature.open?.();
     } catch (error) {
       this.fail(error);
       throw error;
@@ -190,8 +205,8 @@ export class PageClient {
       throw unavailable;
     }
     effect(() => {
-      const { acting, latent, withoutEdits } = this.state;
-      const edits = (withoutEdits.value ? latent : acting).value;
+      const { acting, unlisted, withoutEdits } = this.state;
+      const edits = (withoutEdits.value ? unlisted : acting).value;
       this.bends = edits;
       // Of several that wait the last: who drags makes more than can be run.
       void this.queue(async () => {
@@ -199,19 +214,6 @@ export class PageClient {
       });
     });
     await this.queue(() => this.bring());
-    await this.training.open();
-  }
-
-  /** Makes these the edits, in the order of `state.edited`; rejects where that cannot be. */
-  async edit(edits: readonly Edit[]): Promise<void> {
-    for (const { layer } of edits) {
-      if (!this.keys.includes(layer)) {
-        throw new RangeError(`there is no layer ${layer} whose values are kept`);
-      }
-    }
-    change(this.state, edits);
-    await this.turn;
-    if (this.state.editTrouble.peek() !== "") throw new PlanError(this.state.editTrouble.peek());
   }
 
   /** Between two steps, where the network trains. */
@@ -232,8 +234,8 @@ export class PageClient {
         checkInput(one, array);
         arrays.push([key, array]);
       }
-      this.fed = ""; // the source ends, and nothing of it stays
-      this.state.source.value = null;
+      this.fed = ""; // nothing of what was fed stays
+      for (const feature of this.features) feature.inputGiven?.();
       await this.give(arrays, true);
       const outputs: [string, Float32Array][] = [];
       for (const key of plan.outputs) outputs.push([key, await this.engine.read(key)]);
@@ -245,9 +247,7 @@ export class PageClient {
     const { state } = this;
     const { layer = null, channels = [], pixel = null } = view;
     const name = view.name ?? (layer === null ? "network" : pixel === null ? "maps" : "explain");
-    const { training, teaching } = this.exported;
-    const missing = [training === null && "train", teaching === null && "teach"];
-    const names = VIEWS.filter((one) => !missing.includes(one));
+    const names = VIEWS.filter((one) => this.views.includes(one));
     if (!names.some((one) => one === name)) {
       throw new RangeError(`there is no view ${name}; there are ${names.join(", ")}`);
     }
@@ -334,7 +334,6 @@ export class PageClient {
     );
   }
 
-  /** What a source or a training is of. */
   private async blob(name: string): Promise<Uint8Array<ArrayBuffer>> {
     const data = this.store.get(name);
     if (data === undefined) throw new Error("This page was saved without it.");
@@ -347,7 +346,7 @@ export class PageClient {
     await this.engine.feed(fed);
   }
 
-  /** The source is over: what it fed last is the input from here on. */
+  /** What was fed last is the input from here on. */
   private keepFed(): Promise<void> {
     return this.queue(async () => {
       const key = this.fed;

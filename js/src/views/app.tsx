@@ -2,8 +2,7 @@
 
 import { computed, effect, signal } from "@preact/signals";
 import { render } from "preact";
-import { Everywhere } from "../features/edits/views/everywhere.tsx";
-import { Drawer } from "../features/sources/views/drawer.tsx";
+import type { Feature } from "../features/feature.ts";
 import { namesOf } from "../network/classes.ts";
 import { networkOf } from "../network/network.ts";
 import { originalOf } from "../plan/derived_values.ts";
@@ -19,18 +18,25 @@ import { zoomOf } from "./present.tsx";
 import { costsOf } from "./profile/costs.ts";
 import { pictureOf } from "./screen/picture.ts";
 import { watchPresenting } from "./screen/present.ts";
+import { watchSeen } from "./seen.ts";
+import { Slot } from "./slot.tsx";
 import { Message, StatusLine } from "./status.tsx";
-import { style } from "./style.ts";
+import { styleOf } from "./style.ts";
 import { shownTab } from "./tabs.tsx";
 import { watchRatio, watchSizes, watchTheme } from "./theme.ts";
 import { Tooltip } from "./tooltip/tooltip.tsx";
 
 /** Shows a viewer in `el`; the returned function takes it away with all its listeners. */
-export function mount(el: HTMLElement, state: ViewerState): () => void {
+export function mount(
+  el: HTMLElement,
+  state: ViewerState,
+  features: readonly Feature[],
+): () => void {
   const root = document.createElement("div");
   root.className = "nbglcnn";
   root.tabIndex = -1; // takes the focus when the element that had it is gone
   const sheet = document.createElement("style");
+  const style = styleOf(features);
   sheet.textContent = style;
   el.append(sheet, root);
   el.classList.add("nbg-place");
@@ -45,6 +51,7 @@ export function mount(el: HTMLElement, state: ViewerState): () => void {
     return plan === null ? null : networkOf(plan);
   });
   const views: Views = {
+    features,
     state,
     network,
     names: computed(() => {
@@ -72,10 +79,10 @@ export function mount(el: HTMLElement, state: ViewerState): () => void {
       return plan ? costsOf(plan, state.profile.value, state.run.peek()?.ms ?? 1) : [];
     }),
     help: signal(false),
-    trains: computed(() => state.training.value !== null || state.progress.value.phase !== "off"),
     order: signal<readonly number[]>([]),
   };
   const stopKeys = listenToKeys(views);
+  const stopSeen = watchSeen(views);
   const screen = async () => {
     await painter.all();
     return pictureOf(root, style);
@@ -107,6 +114,7 @@ export function mount(el: HTMLElement, state: ViewerState): () => void {
     stopPresenting();
     render(null, root);
     stopKeys();
+    stopSeen();
     stopEnds();
     stopProfile();
     painter.dispose();
@@ -128,8 +136,7 @@ const limitOf = ({ presenting, height }: ViewerState): number | null =>
 /** Whether bar, drawer and status line leave the content so little that all of it scrolls together. */
 function isLow(state: ViewerState): boolean {
   const height = limitOf(state);
-  const opened = state.drawer.value && state.feeder.value !== null;
-  return height !== null && height < (opened ? LOW_WITH_DRAWER : LOW);
+  return height !== null && height < (state.drawer.value ? LOW_WITH_DRAWER : LOW);
 }
 
 function App() {
@@ -145,7 +152,7 @@ function App() {
   return (
     <>
       <Bar network={now} />
-      <Drawer />
+      <Slot name="drawer" of={{}} />
       <main class="nbg-content">
         {now !== null && width.value > 0 && <Content />}
         <Message />
@@ -153,7 +160,7 @@ function App() {
       </main>
       <StatusLine />
       <Tooltip />
-      <Everywhere />
+      <Slot name="everywhere" of={{}} />
     </>
   );
 }

@@ -1,10 +1,6 @@
 // The bar above: which model, which tab, which example of the batch.
 
 import { useLayoutEffect, useRef } from "preact/hooks";
-import { Pill } from "../features/edits/views/marks.tsx";
-import { Keep } from "../features/export/views/keep.tsx";
-import { Chosen } from "../features/sources/views/chosen.tsx";
-import { Playing } from "../features/sources/views/playing.tsx";
 import { displayOf } from "../network/display.ts";
 import { layersOf, type Network } from "../network/network.ts";
 import { useViews } from "./context.ts";
@@ -12,6 +8,7 @@ import { Left, Right } from "./icons.tsx";
 import { NARROW, pictureSize } from "./layout.ts";
 import { Maps } from "./maps.tsx";
 import { PresentButton } from "./present.tsx";
+import { Slot } from "./slot.tsx";
 import { tabsOf } from "./tabs.tsx";
 
 /** In fewer there is no room for its button; `p` is the way then. */
@@ -26,7 +23,7 @@ export function Bar({ network }: { network: Network | null }) {
   return (
     <header class="nbg-bar" ref={useLines()}>
       <div class="nbg-model">
-        {live && <Playing />}
+        {live && <Slot name="barStart" of={{}} />}
         <strong class="nbg-name" title={name}>
           {name}
         </strong>
@@ -35,13 +32,12 @@ export function Bar({ network }: { network: Network | null }) {
             {plan !== null && layersOf(plan)} · {network.parameterCounts}
           </span>
         )}
-        <Pill />
+        <Slot name="barName" of={{}} />
       </div>
       {live && (width.value < NARROW ? <Menu network={network} /> : <Tabs network={network} />)}
       <div class="nbg-right">
         {live && network.batch > 1 && <Examples network={network} />}
-        {live && <Chosen />}
-        {live && <Keep />}
+        {live && <Slot name="barEnd" of={{}} />}
         {live && (width.value >= PRESENT || state.presenting.value) && <PresentButton />}
       </div>
     </header>

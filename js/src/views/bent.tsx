@@ -1,13 +1,6 @@
-// At a layer: which bends it has, and whether a training went wrong there.
+// At a layer: what features say of it.
 
-import { Mark } from "../features/edits/views/marks.tsx";
-import { Wrong } from "../features/training/views/wrong.tsx";
-import type { Layer } from "../plan/schema.ts";
+import type { Slots } from "../features/feature.ts";
+import { Slot } from "./slot.tsx";
 
-/** `layers`: all that a closed module stands for. */
-export const Bent = (props: { layer: string; layers?: readonly Layer[] }) => (
-  <>
-    <Mark {...props} />
-    <Wrong {...props} />
-  </>
-);
+export const Bent = (props: Slots["layerMark"]) => <Slot name="layerMark" of={props} />;

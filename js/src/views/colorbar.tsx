@@ -1,10 +1,8 @@
 // The colour map's gradient between the real numbers at its ends.
 
+import type { LegendProps } from "../features/feature.ts";
 import { short } from "../format.ts";
 import { displayOf } from "../network/display.ts";
-import type { Statistics } from "../plan/runtime.ts";
-import type { Value } from "../plan/schema.ts";
-import type { ColorLimits } from "../state/colors.ts";
 import { gradient } from "./colors.ts";
 import { useViews } from "./context.ts";
 
@@ -19,17 +17,8 @@ export function colorLimits(low: number, high: number, signed: boolean, symmetri
   return { low: -most, high: most, from: 0, to: 1 };
 }
 
-export interface ColorbarProps {
-  value: Value;
-  statistics: Statistics | null;
-  /** Numbers it for a range of the channel's own. */
-  channel?: number | null;
-  /** The ends of the colours where those are not the values' own. */
-  limits?: ColorLimits | null;
-}
-
 /** The colours between the real numbers at their ends. */
-export function Colorbar({ value, statistics, channel, limits }: ColorbarProps) {
+export function Colorbar({ value, statistics, channel, limits }: LegendProps) {
   const { state, theme } = useViews();
   if (statistics === null) return null;
   const map = state.colormap.value;

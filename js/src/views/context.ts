@@ -3,6 +3,7 @@ import type { ReadonlySignal, Signal } from "@preact/signals";
 import { createContext } from "preact";
 import { useContext, useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Tensor, Tensors } from "../explain/tensor.ts";
+import type { Feature } from "../features/feature.ts";
 import type { Names } from "../network/classes.ts";
 import type { Network } from "../network/network.ts";
 import type { Clipped, Histogram, Largest, Statistics, Theme } from "../plan/runtime.ts";
@@ -37,6 +38,7 @@ export interface Note extends Place {
 }
 
 export interface Views {
+  readonly features: readonly Feature[];
   readonly state: ViewerState;
   readonly network: ReadonlySignal<Network | null>;
   /** What the classes are called, of values that are of the classes. */
@@ -62,8 +64,6 @@ export interface Views {
   readonly pointed: Signal<string | null>;
   /** What each layer costs; not news with every run: estimates are shares here. */
   readonly costs: ReadonlySignal<readonly LayerCost[]>;
-  /** There is a training: running, paused, or one that has ended. */
-  readonly trains: ReadonlySignal<boolean>;
   /** The list of keys is open. */
   readonly help: Signal<boolean>;
   /** Channels of the open layer in the order in which they are shown. */

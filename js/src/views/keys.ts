@@ -1,5 +1,6 @@
 // The keyboard, while the viewer has the focus; JupyterLab's own single-key commands stay quiet meanwhile.
 import { batch } from "@preact/signals";
+import type { TabKeys } from "../features/feature.ts";
 import { COLORMAPS } from "../messages.ts";
 import { channelsOf } from "../network/display.ts";
 import type { Network } from "../network/network.ts";
@@ -8,7 +9,7 @@ import type { Views } from "./context.ts";
 import { focused, isFinder, leaveFinder } from "./finder.ts";
 import { orderOf } from "./order.ts";
 import { togglePresenting } from "./present.tsx";
-import { shownTab, type TabKeys } from "./tabs.tsx";
+import { shownTab, tabsOf } from "./tabs.tsx";
 
 // A text field, a list or an open menu needs these keys itself.
 const takesKeys = (target: EventTarget | null): boolean =>
@@ -91,7 +92,7 @@ export function listenToKeys(views: Views): () => void {
       case "p":
         togglePresenting(views);
         return true;
-      case "Escape":
+      case "Escape": {
         if (views.help.peek()) {
           views.help.value = false;
           return true;
@@ -100,14 +101,16 @@ export function listenToKeys(views: Views): () => void {
           state.presenting.value = false;
           return true;
         }
-        if (network === null || keys?.back === undefined) {
+        const [first] = network !== null && keys?.leads ? tabsOf(network, views) : [];
+        if (first === undefined) {
           // A second Esc gives the keyboard back to the notebook.
           const active = focused(root);
           if (active instanceof HTMLElement) active.blur();
           return true;
         }
-        show(keys.back(network));
+        show(first.name);
         return true;
+      }
       case "Enter":
         return open(target);
       case "c":

@@ -108,7 +108,7 @@ export function createPainter(state: ViewerState): Painter {
   );
 
   const pace = computed(() => {
-    if (state.sourceStatus.value.phase !== "live") return "exact";
+    if (!state.live.value) return "exact";
     return state.held.value ? "held" : "slow";
   });
   /** For style sheets: what a latent skips has an old picture. */

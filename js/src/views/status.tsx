@@ -1,11 +1,10 @@
 // The line below, with what was measured and what draws; and the message under the pictures.
 
 import { lastRun } from "../engine/signals.ts";
-import { unlike } from "../features/edits/state.ts";
-import { Word } from "../features/edits/views/marks.tsx";
 import { duration, memory, passCount, rendererName, short } from "../format.ts";
 import { layerCount } from "../network/network.ts";
 import type { PlanHeader } from "../plan/schema.ts";
+import { unlike } from "../state/edits.ts";
 import type { Status } from "../status.ts";
 
 import { useViews } from "./context.ts";
@@ -13,6 +12,7 @@ import { KeysButton } from "./help.tsx";
 import { Differs, Matches } from "./icons.tsx";
 import { countedOf, flawsOf, useParity, worst } from "./parity.tsx";
 import { PythonCount } from "./python.tsx";
+import { Slot } from "./slot.tsx";
 
 const WORDS: Record<Status["phase"], string> = {
   connecting: "Starting",
@@ -65,7 +65,7 @@ export function StatusLine() {
           )}
         </>
       )}
-      <Word />
+      <Slot name="status" of={{}} />
       <span class="nbg-space" />
       {bytes > 0 && (
         <span class="nbg-wide" title="all textures, those of statistics too">

@@ -1,11 +1,6 @@
-// The style sheet: that of each component, in the order in which later rules win; charts before what changes them.
+// The style sheet: that of each component, in the order in which later rules win; those of features last.
 
-import charts from "uplot/dist/uPlot.min.css";
-import editStack from "../features/edits/views/stack.css";
-import bendView from "../features/edits/views/style.css";
-import keepView from "../features/export/views/style.css";
-import latentView from "../features/latent/views/latent.css";
-import sourcesView from "../features/sources/views/sources.css";
+import type { Feature } from "../features/feature.ts";
 import attentionView from "./attention/style.css";
 import bar from "./bar.css";
 import costs from "./costs.css";
@@ -23,24 +18,23 @@ import kindsView from "./kinds/style.css";
 import layerView from "./layer/style.css";
 import layer from "./layer.css";
 import list from "./list.css";
-import manipulateView from "./manipulate/style.css";
 import narrow from "./narrow.css";
 import operandsView from "./operands/style.css";
 import overlayView from "./overlay/style.css";
 import panel from "./panel.css";
 import picture from "./picture.css";
+import profileView from "./profile/style.css";
 import python from "./python.css";
 import resamplingView from "./resampling/style.css";
 import rows from "./rows.css";
 import screenView from "./screen/style.css";
 import status from "./status.css";
 import strip from "./strip.css";
-import { TABS } from "./tabs.tsx";
 import theme from "./theme.css";
 import tooltipView from "./tooltip/style.css";
 import trailView from "./trail/style.css";
 
-export const style = [
+const STYLES = [
   theme,
   bar,
   picture,
@@ -69,15 +63,11 @@ export const style = [
   attentionView,
   trailView,
   operandsView,
-  bendView,
-  editStack,
   overlayView,
-  sourcesView,
-  manipulateView,
-  latentView,
-  charts,
-  ...TABS.map(({ style = "" }) => style),
+  profileView,
   screenView,
-  keepView,
   helpView,
-].join("\n");
+];
+
+export const styleOf = (features: readonly Feature[]): string =>
+  [...STYLES, ...features.flatMap(({ styles = [] }) => styles)].join("\n");

@@ -71,7 +71,7 @@ function run(state: ViewerState, first: LatentRecord): Running<LatentRecord> {
     held = `latent ${made++}`;
     store.put(held, new Uint8Array(value.buffer as ArrayBuffer), 1);
     batch(() => {
-      state.latent.value = [latentEdit(source.input, held)];
+      state.unlisted.value = [latentEdit(source.input, held)];
       state.sourceStatus.value = { ...OFF, phase: "still" };
       state.fed.value = source;
     });
@@ -97,7 +97,7 @@ function run(state: ViewerState, first: LatentRecord): Running<LatentRecord> {
       stop();
       batch(() => {
         state.code.value = null;
-        state.latent.value = [];
+        state.unlisted.value = [];
       });
       if (held !== "") store.release(held);
       held = "";

@@ -10,6 +10,10 @@ export interface LatentState {
   readonly twin: Signal<(() => Promise<Session>) | null>;
 }
 
+declare module "../../state.ts" {
+  interface ViewerState extends LatentState {}
+}
+
 export const latentState = (): LatentState => ({ code: signal(null), twin: signal(null) });
 
 type State = LatentState & Pick<SourceState, "source">;

@@ -29,7 +29,6 @@ interface Kept extends Omit<Checkpoint, "fits"> {
 export class Mirroring implements TrainingActions {
   readonly id: string;
   readonly round: number;
-  readonly history = undefined;
   private readonly state: ViewerState;
   private readonly host: TrainingHost;
   private readonly watches: Watches;

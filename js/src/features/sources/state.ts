@@ -1,6 +1,7 @@
 // Where the input comes from, and how that goes on in this page.
-import { type ReadonlySignal, type Signal, signal } from "@preact/signals";
+import { computed, type ReadonlySignal, type Signal, signal } from "@preact/signals";
 import type { Fed } from "../../engine/types.ts";
+import type { InputState } from "../../state/input.ts";
 import type { Source } from "./records.ts";
 
 /** Why there is no camera, or no other source. */
@@ -105,23 +106,22 @@ export interface SourceState {
   readonly controls: Signal<SourceControls | null>;
   /** null where the page cannot feed anything: it cannot draw. */
   readonly feeder: Signal<Feeder | null>;
-  /** The drawer is open. */
-  readonly drawer: Signal<boolean>;
-  /** The source that the engine's picture is of; null for none. */
-  readonly fed: Signal<Source | null>;
   /** Data sets, films and latents that came from Python, to go back to them from another source. */
   readonly given: Signal<readonly Source[]>;
-  /** Its views, and whether each is on screen. */
-  readonly seen: Signal<ReadonlyMap<object, boolean>>;
 }
 
-export const sourceState = (): SourceState => ({
-  source: signal(null),
-  sourceStatus: signal(OFF),
-  controls: signal(null),
-  feeder: signal(null),
-  drawer: signal(false),
-  fed: signal(null),
-  given: signal([]),
-  seen: signal(new Map()),
-});
+declare module "../../state.ts" {
+  interface ViewerState extends SourceState {}
+}
+
+export const sourceState = (): SourceState & Pick<InputState, "live"> => {
+  const sourceStatus = signal(OFF);
+  return {
+    source: signal(null),
+    sourceStatus,
+    live: computed(() => sourceStatus.value.phase === "live"),
+    controls: signal(null),
+    feeder: signal(null),
+    given: signal([]),
+  };
+};

@@ -10,4 +10,8 @@ export interface TeachingState {
   readonly teach: Signal<((taught: Taught, data: ArrayBuffer) => void) | null>;
 }
 
+declare module "../../state.ts" {
+  interface ViewerState extends TeachingState {}
+}
+
 export const teachingState = (): TeachingState => ({ teaching: signal(null), teach: signal(null) });

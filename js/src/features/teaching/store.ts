@@ -1,8 +1,8 @@
 // A Viewer's teaching in this page: what views ask of it, and the data of each example.
 
 import { batch, computed, type ReadonlySignal, type Signal, signal } from "@preact/signals";
+import { said } from "../../state/edits.ts";
 import type { ViewerState } from "../../state.ts";
-import { said } from "../edits/state.ts";
 import { decodePicture } from "../sources/picture_decoder.ts";
 import { changeOf, type Example, newId, type Taught } from "./changes.ts";
 import type { Saved } from "./file.ts";

@@ -14,7 +14,6 @@ const OFFER_MS = 2000;
 export class Elsewhere {
   readonly id: string;
   readonly round: number;
-  readonly history = undefined;
   private readonly state: ViewerState;
   private readonly host: TrainingHost;
   private readonly record: TrainingRecord;

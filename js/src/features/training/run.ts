@@ -1,24 +1,19 @@
 // Runs the training of one Viewer: begins it once its Plan is shown and its data is here, follows what is wanted.
 import { batch, effect, untracked } from "@preact/signals";
 import type { ViewerState } from "../../state.ts";
-import { Mirroring } from "../mirror/mirror.ts";
 import { fetched } from "./dataset.ts";
 import { History } from "./history.ts";
 import { Loop } from "./loop.ts";
 import { Line } from "./loss_history.ts";
 import type { Course, TrainingRecord } from "./records.ts";
 import { Elsewhere } from "./remote_view.ts";
-import { NO_TRAINING, type TrainingHost } from "./state.ts";
+import { type Follower, NO_TRAINING, type TrainingHost } from "./state.ts";
 import { NOTHING_FAILED } from "./steps.ts";
 import { courseOf } from "./training_config.ts";
 
-interface Running {
-  readonly id: string;
-  readonly round: number;
+interface Running extends Follower {
   /** What the next round goes on with. */
-  readonly history: History | undefined;
-  follow(record: TrainingRecord): void;
-  close(): void;
+  readonly history?: History | undefined;
 }
 
 /** Follows `state.training` and trains by `state.trainer`; returns what ends that. */
@@ -61,7 +56,7 @@ export const runTraining = (state: ViewerState): (() => void) => {
       end();
       if (history === undefined) state.checkpoint.value = null; // ids count from 1 again
       if (record.mirrored) {
-        now = new Mirroring(state, host, record);
+        now = state.loops.peek()?.(host, record);
         return;
       }
       if (record.owner !== "" && record.owner !== host.page) {

@@ -1,8 +1,9 @@
 // A training in this page: what is wanted of it, how it goes, and what runs it is given.
-import { type Signal, signal } from "@preact/signals";
+import { computed, type Signal, signal } from "@preact/signals";
 import type { WeightRows } from "../../engine/types.ts";
-import type { Mirrored, Saved, Stepped } from "../../messages.ts";
+import type { Saved, Stepped } from "../../messages.ts";
 import type { Session } from "../../plan/runtime.ts";
+import type { WeightState } from "../../state/weights.ts";
 import type { Course, TrainingRecord } from "./records.ts";
 
 export type { WeightRows };
@@ -159,6 +160,14 @@ export const NO_TRAINING: TrainingProgress = {
   dead: null,
 };
 
+/** Follows one training. */
+export interface Follower {
+  readonly id: string;
+  readonly round: number;
+  follow(record: TrainingRecord): void;
+  close(): void;
+}
+
 export interface TrainingState {
   /** What is wanted; views change it: state, lr, noise, until, batch, frozen; another id begins again. */
   readonly training: Signal<TrainingRecord | null>;
@@ -169,26 +178,34 @@ export interface TrainingState {
   readonly others: Signal<{ training?: string; round?: number; blob: string }>;
   /** The id of the checkpoint that the reader has chosen; null for none. */
   readonly checkpoint: Signal<number | null>;
+  /** Follows a loop in Python; null where no feature does. */
+  readonly loops: Signal<((host: TrainingHost, record: TrainingRecord) => Follower) | null>;
   /** null while none runs here. */
   readonly trainingActions: Signal<TrainingActions | null>;
-  /** Takes what Python says of its own loop, and gives the weights once all parts of them are here; null for nobody. */
-  readonly mirroring: Signal<
-    ((message: Mirrored, data: Uint8Array<ArrayBuffer>) => WeightRows | undefined) | null
-  >;
-  /** Weights of that loop, in the place of those that Python offered before. */
-  readonly rows: Signal<WeightRows | undefined>;
-  /** Of an earlier moment, which views show instead; null for those of now. */
-  readonly earlier: Signal<WeightRows | null>;
 }
 
-export const trainingState = (): TrainingState => ({
-  training: signal(null),
-  trainer: signal(null),
-  progress: signal(NO_TRAINING),
-  others: signal({ blob: "" }),
-  checkpoint: signal(null),
-  trainingActions: signal(null),
-  mirroring: signal(null),
-  rows: signal(undefined),
-  earlier: signal(null),
-});
+declare module "../../state.ts" {
+  interface ViewerState extends TrainingState {}
+}
+
+/** What a training does to the weights in each phase, where it does something. */
+const CLAIMS: { readonly [P in TrainingPhase]?: "resting" | "changing" } = {
+  waiting: "changing",
+  running: "changing",
+  paused: "resting",
+  hidden: "resting",
+};
+
+export const trainingState = (): TrainingState & Pick<WeightState, "claim"> => {
+  const progress = signal(NO_TRAINING);
+  return {
+    training: signal(null),
+    trainer: signal(null),
+    progress,
+    claim: computed(() => CLAIMS[progress.value.phase] ?? ""),
+    others: signal({ blob: "" }),
+    checkpoint: signal(null),
+    loops: signal(null),
+    trainingActions: signal(null),
+  };
+};

@@ -13,7 +13,7 @@ import { useSigned } from "../explain/colors.ts";
 import { Contributions } from "../explain/contributions.tsx";
 import { Added, Num } from "../explain/number.tsx";
 import { cellIn, Equation, mostOf } from "../explain/taps.tsx";
-import { IndexField } from "../index_field.tsx";
+import { NumberField } from "../number_field.tsx";
 
 /** Longer rows are told by their bars alone. */
 const MOST_ROW = 160;
@@ -93,12 +93,12 @@ export function AttentionPicture(props: Props) {
         text={`${mix.name}, ${who}: the values of all tokens by these shares`}
       >
         {pair.features > 1 && (
-          <IndexField
+          <NumberField
             label="Shown for feature"
             low={0}
             high={pair.features - 1}
-            index={pair.feature}
-            choose={(feature) => hold({ ...more, index, feature })}
+            value={pair.feature}
+            set={(feature) => hold({ ...more, index, feature })}
           />
         )}
         <Row width={width} products={found.mix} names={["Shares", `v: ${v}`]} />

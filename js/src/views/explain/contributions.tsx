@@ -3,8 +3,8 @@
 import { exact, full, short } from "../../format.ts";
 import { NotFinite } from "../bars.tsx";
 import { placeOf, pointIn, useViews } from "../context.ts";
-import { IndexField } from "../index_field.tsx";
 import { largest, rank } from "../layout.ts";
+import { NumberField } from "../number_field.tsx";
 import { Num } from "./number.tsx";
 
 /** Channels from the one that gives most, in either direction, to the one that gives least. */
@@ -63,12 +63,12 @@ export function Contributions(props: {
           {all} {noun}s <span class="nbg-second">{words}, largest first</span>
         </h3>
         {choose && (
-          <IndexField
+          <NumberField
             label={`Shown for ${noun}`}
             low={first}
             high={first + count - 1}
-            index={first + chosen}
-            choose={(index) => choose(index - first)}
+            value={first + chosen}
+            set={(index) => choose(index - first)}
           />
         )}
       </header>

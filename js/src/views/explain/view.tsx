@@ -12,9 +12,9 @@ import type { Value } from "../../plan/schema.ts";
 import type { Pixel } from "../../state.ts";
 import { imageOf, useTensors, useViews } from "../context.ts";
 import { FieldPictures } from "../fields/view.tsx";
-import { IndexField } from "../index_field.tsx";
 import { rank } from "../layout.ts";
 import { isReadable } from "../measures.ts";
+import { NumberField } from "../number_field.tsx";
 import { pairText } from "../trail/steps.ts";
 import { Trail } from "../trail/view.tsx";
 import { Num } from "./number.tsx";
@@ -219,30 +219,30 @@ function Chooser(props: {
   return (
     <div class="nbg-tools">
       {channels > 1 && (
-        <IndexField
+        <NumberField
           label={last ? "Head" : height * width === 1 ? "Value" : "Channel"}
           low={0}
           high={channels - 1}
-          index={channel}
-          choose={toChannel}
+          value={channel}
+          set={toChannel}
         />
       )}
       {height > 1 && (
-        <IndexField
+        <NumberField
           label={last ? "Query" : "y"}
           low={0}
           high={height - 1}
-          index={y}
-          choose={(to) => choose(to, x)}
+          value={y}
+          set={(to) => choose(to, x)}
         />
       )}
       {width > 1 && (
-        <IndexField
+        <NumberField
           label={last || "x"}
           low={0}
           high={width - 1}
-          index={x}
-          choose={(to) => choose(y, to)}
+          value={x}
+          set={(to) => choose(y, to)}
         />
       )}
       {what !== null && height * width > 1 && (

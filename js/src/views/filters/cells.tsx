@@ -1,7 +1,7 @@
 // A few of a parameter's weights as numbers that are dragged, stepped and typed: one grid, with one stop of the Tab key.
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
-import { createStepper, newStep } from "../../features/edits/undo_steps.ts";
 import { exact, plain } from "../../format.ts";
+import { createStepper, newStep } from "../../state/undo_steps.ts";
 import { colorTable, inkOn } from "../colors.ts";
 import { useViews } from "../context.ts";
 import { px } from "../layout.ts";

@@ -1,8 +1,8 @@
 // Below a parameter's picture: the chosen kernel's numbers, what is done to a whole filter, and what was changed.
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { redo, undo } from "../../features/edits/state.ts";
-import { createStepper, dragOf, newStep } from "../../features/edits/undo_steps.ts";
 import { exact, full } from "../../format.ts";
+import { redo, undo } from "../../state/edits.ts";
+import { createStepper, dragOf, newStep } from "../../state/undo_steps.ts";
 import { useViews } from "../context.ts";
 import { Cells, type Place } from "./cells.tsx";
 import type { Hand } from "./hand.ts";

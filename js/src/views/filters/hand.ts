@@ -1,8 +1,8 @@
 // Weights under one's hand: what was changed of a parameter, how it is changed, and dragging a number.
 import { useEffect, useMemo, useRef } from "preact/hooks";
-import { newStep } from "../../features/edits/undo_steps.ts";
 import { exact } from "../../format.ts";
 import type { Value } from "../../plan/schema.ts";
+import { newStep } from "../../state/undo_steps.ts";
 import { placeOf, useViews, type Views } from "../context.ts";
 import { largest } from "../layout.ts";
 import { countChanged, freeze, originalOf } from "./originals.ts";

@@ -1,5 +1,5 @@
 // When edits are sent: one a frame, and the next when the numbers of the one before are back.
-import type { WeightEdit } from "../../features/edits/state.ts";
+import type { WeightEdit } from "../../state/edits.ts";
 
 /** An edit whose numbers aren't back by then is not waited for: Python may have refused it. */
 const PATIENCE_MS = 400;

@@ -1,7 +1,7 @@
 // Weights in rows and columns, as one edits them: a kernel, a matrix, one number per channel.
 
-import type { WeightEdit } from "../../features/edits/state.ts";
 import type { Value } from "../../plan/schema.ts";
+import type { WeightEdit } from "../../state/edits.ts";
 import { inputChannel, type Kernels, kernelStart } from "../weights.ts";
 
 export interface Sheet {

@@ -1,7 +1,5 @@
 // The Layer tab: which layer, what of it, and that.
 
-import { Tools } from "../../features/edits/views/tools.tsx";
-import { BendView } from "../../features/edits/views/view.tsx";
 import { contents, displayOf } from "../../network/display.ts";
 import { firstValue, longType, type Network, type Stage, said } from "../../network/network.ts";
 import type { Layer, Value } from "../../plan/schema.ts";
@@ -13,6 +11,7 @@ import { ExplainView } from "../explain/view.tsx";
 import { Filters } from "../filters/filters.tsx";
 import { Badge } from "../parity.tsx";
 import { PythonNote } from "../python.tsx";
+import { Slot, useFilled } from "../slot.tsx";
 import { broken } from "../stage.tsx";
 import { End } from "../trail/view.tsx";
 import { parametersOf } from "../weights.ts";
@@ -29,6 +28,7 @@ export function LayerView({ network }: { network: Network }) {
   const { state } = useViews();
   const { section } = state;
   const later = useLater();
+  const canBend = useFilled("bend");
   const name = state.selected.value?.layer;
   const value = network.values.get(name ?? "") ?? firstValue(network);
   const plan = state.plan.value;
@@ -41,7 +41,8 @@ export function LayerView({ network }: { network: Network }) {
   const stage = network.stages.find((one) => layer !== undefined && one.layers.includes(layer));
   const hasFilters =
     stage?.layers.some((one) => parametersOf(plan, network, one).length > 0) ?? false;
-  const shown = section.value === "filters" && !hasFilters ? "maps" : section.value;
+  const isThere = { filters: hasFilters, bend: canBend, maps: true, explain: true };
+  const shown = isThere[section.value] ? section.value : "maps";
   return (
     <div class="nbg-layer" data-layer={value.key}>
       <Rail network={network} current={value.key} pictures={later} />
@@ -50,10 +51,10 @@ export function LayerView({ network }: { network: Network }) {
           <strong class="nbg-big">{broken(value.key)}</strong> <Badge layer={value.key} />
           <span class="nbg-second">{broken(titleOf(value, layer, stage))}</span>
         </div>
-        {shown === "bend" && <Tools value={value} />}
+        {shown === "bend" && <Slot name="bendTools" of={{ value }} />}
         <Choice
           label="What of the layer"
-          items={SECTIONS}
+          items={SECTIONS.filter(([name]) => name !== "bend" || canBend)}
           now={shown}
           off={!hasFilters && "filters"}
           choose={(one) => {
@@ -67,7 +68,7 @@ export function LayerView({ network }: { network: Network }) {
       )}
       {shown === "filters" && stage && <FiltersView {...{ network, stage, value }} />}
       {shown === "explain" && <ExplainView network={network} value={value} stage={stage} />}
-      {shown === "bend" && <BendView network={network} value={value} />}
+      {shown === "bend" && <Slot name="bend" of={{ network, value }} />}
       {shown === "explain" && value.kind === "input" && <End network={network} value={value} />}
     </div>
   );

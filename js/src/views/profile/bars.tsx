@@ -1,15 +1,16 @@
 // Below each stage of the network: its share of the time, or of what else is asked for.
 
-import { DifferenceBar } from "../../features/compare/views/mark.tsx";
 import { percent } from "../../format.ts";
 import type { Layer } from "../../plan/schema.ts";
 import { useViews } from "../context.ts";
+import { Slot, useFilled } from "../slot.tsx";
 import { COSTS, costText, type LayerCost } from "./costs.ts";
 
 /** A bar for some layers together: what they cost, or in a comparison how much they differ. */
 export function StageBar(props: { layers: readonly Layer[] }) {
-  const compared = useViews().network.value?.pairs.size ?? 0;
-  return compared > 0 ? <DifferenceBar {...props} /> : <CostBar {...props} />;
+  const isCompared = (useViews().network.value?.pairs.size ?? 0) > 0;
+  const isFilled = useFilled("difference");
+  return isCompared && isFilled ? <Slot name="difference" of={props} /> : <CostBar {...props} />;
 }
 
 /** A click shows another cost, on all bars. */

@@ -1,7 +1,7 @@
 // What bends are wherever one is: keys, and an Alt-click that mutes a channel.
 import { useLayoutEffect } from "preact/hooks";
+import { change, redo, undo } from "../../../state/edits.ts";
 import { type Hover, useViews, type Views } from "../../../views/context.ts";
-import { change, redo, undo } from "../state.ts";
 import { isBendable, muted, whyNot } from "./stack.ts";
 
 export function Everywhere() {

@@ -6,10 +6,10 @@ import type { Statistics } from "../../../plan/runtime.ts";
 import type { Value } from "../../../plan/schema.ts";
 import { useImageValues } from "../../../views/bars.tsx";
 import { useViews } from "../../../views/context.ts";
+import { Tick } from "../../../views/icons.tsx";
 import { isOfShares } from "../../../views/image_ends.ts";
 import { fitScale, largest, px, tileSide } from "../../../views/layout.ts";
 import { Maps } from "../../../views/maps.tsx";
-import { Tick } from "./icons.tsx";
 import type { Picks } from "./picks.ts";
 
 /** CSS pixels that a pointer moves before it draws a rectangle. */

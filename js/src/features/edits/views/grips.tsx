@@ -1,9 +1,9 @@
 // Rows of edits that can be dragged, or moved by keys, to another place among those of their layer.
 import { useRef, useState } from "preact/hooks";
 import type { Edit } from "../../../plan/edits.ts";
+import { change } from "../../../state/edits.ts";
 import { useViews } from "../../../views/context.ts";
-import { change } from "../state.ts";
-import { Cross, Handle } from "./icons.tsx";
+import { Cross, Handle } from "../../../views/icons.tsx";
 import { moved, ofLayer, without } from "./stack.ts";
 
 /** What a row asks of its list. */

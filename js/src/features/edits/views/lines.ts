@@ -1,6 +1,6 @@
 // The lines of Python that make the same edits.
 import { type Edit, GLSL, INJECT } from "../../../plan/edits.ts";
-import { freeName } from "../state.ts";
+import { freeName } from "../../../state/edits.ts";
 
 /** A text as Python writes it. */
 const quoted = (text: string): string => JSON.stringify(text);

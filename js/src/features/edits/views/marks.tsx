@@ -1,9 +1,9 @@
 // What other views say of bends: a mark at a bent layer, a pill in the bar, a word in the status line.
 import type { Edit } from "../../../plan/edits.ts";
 import type { Layer } from "../../../plan/schema.ts";
+import { active, change } from "../../../state/edits.ts";
 import { useViews } from "../../../views/context.ts";
-import { active, change } from "../state.ts";
-import { Wave } from "./icons.tsx";
+import { Wave } from "../../../views/icons.tsx";
 import { calledOf } from "./stack.ts";
 
 /** Edits by their layer, in the order of the first of each. */

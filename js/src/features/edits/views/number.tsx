@@ -1,7 +1,7 @@
 // A number of a bend: a slider, and a field for what a slider doesn't reach.
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import type { Parameter } from "../../../plan/edits.ts";
-import { createStepper, dragOf } from "../undo_steps.ts";
+import { createStepper, dragOf } from "../../../state/undo_steps.ts";
 import { parsed, stepped, written } from "./numbers.ts";
 
 export function NumberControl(props: {

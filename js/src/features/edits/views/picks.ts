@@ -2,9 +2,9 @@
 import { type ReadonlySignal, type Signal, signal } from "@preact/signals";
 import type { Edit } from "../../../plan/edits.ts";
 import type { Value } from "../../../plan/schema.ts";
+import { change } from "../../../state/edits.ts";
 import type { ViewerState } from "../../../state.ts";
 import { useViews } from "../../../views/context.ts";
-import { change } from "../state.ts";
 import { all } from "./sets.ts";
 import { asChannels, withPart } from "./stack.ts";
 

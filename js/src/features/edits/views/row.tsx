@@ -2,8 +2,8 @@
 import { useState } from "preact/hooks";
 import { type Edit, GLSL, TRANSFORMS } from "../../../plan/edits.ts";
 import type { Value } from "../../../plan/schema.ts";
+import { change } from "../../../state/edits.ts";
 import { useViews } from "../../../views/context.ts";
-import { change } from "../state.ts";
 import { type Grip, GripButton, RemoveButton } from "./grips.tsx";
 import { NumberControl } from "./number.tsx";
 import { pickingOf } from "./picks.ts";

@@ -8,7 +8,7 @@ import {
   type Transform,
 } from "../../../plan/edits.ts";
 import { NOT_EDITABLE } from "../../../plan/schema.ts";
-import { freeName } from "../state.ts";
+import { freeName } from "../../../state/edits.ts";
 
 export { TRANSFORMS };
 

@@ -1,8 +1,8 @@
 // Beside the layer's title: undo, redo, and stacks by name.
 import type { Value } from "../../../plan/schema.ts";
+import { change, redo, undo } from "../../../state/edits.ts";
 import { useViews } from "../../../views/context.ts";
-import { change, redo, undo } from "../state.ts";
-import { Redo, Undo } from "./icons.tsx";
+import { Redo, Undo } from "../../../views/icons.tsx";
 import { PRESETS, presetOf } from "./presets.ts";
 import { isBendable } from "./stack.ts";
 

@@ -1,6 +1,6 @@
 // What the two axes of the plane are of: two numbers of the code, or two pictures of the data.
 import { useLayoutEffect, useRef } from "preact/hooks";
-import { IndexField } from "../../../views/index_field.tsx";
+import { NumberField } from "../../../views/number_field.tsx";
 import { type Codes, nameOf, pictureOf } from "./codes.ts";
 import { clamp } from "./numbers.ts";
 import type { Axes, Choice } from "./plane.ts";
@@ -25,14 +25,14 @@ export function AxesOf(props: {
     return (
       <div class="nbg-latent-of">
         {(["across", "up"] as const).map((word, end) => (
-          <IndexField
+          <NumberField
             key={word}
             label={`Number ${word}`}
-            class="nbg-latent-unit"
+            field="nbg-select nbg-latent-unit"
             low={0}
             high={numbers - 1}
-            index={choice.units[end as 0 | 1]}
-            choose={(index) => set(end as 0 | 1, index)}
+            value={choice.units[end as 0 | 1]}
+            set={(index) => set(end as 0 | 1, index)}
           />
         ))}
       </div>

@@ -52,7 +52,7 @@ export function createTries(state: ViewerState): Tries {
     opened = undefined;
   };
   /** A run of another code alone is no news: the pictures of codes stay what they are. */
-  let latent = state.latent.peek();
+  let code = state.unlisted.peek();
   let edited = state.edited.peek().edits;
   let session = state.session.peek();
   const stop = effect(() => {
@@ -60,9 +60,9 @@ export function createTries(state: ViewerState): Tries {
     const others = state.edited.value.edits;
     const now = state.session.value;
     untracked(() => {
-      const moved = latent !== state.latent.peek();
+      const moved = code !== state.unlisted.peek();
       const same = moved && others === edited && now === session;
-      latent = state.latent.peek();
+      code = state.unlisted.peek();
       edited = others;
       session = now;
       if (same) return;

@@ -5,7 +5,7 @@ import { useViews } from "../../../views/context.ts";
 import { isStill } from "../page_sources.ts";
 import type { WebcamRecord } from "../records.ts";
 import { startCamera } from "./choose.ts";
-import { KindIcon } from "./icons.tsx";
+import { KindIcon } from "./kind_icon.tsx";
 import { Shown } from "./shown.tsx";
 
 export function CameraPart({ input, source }: PartProps<WebcamRecord>) {

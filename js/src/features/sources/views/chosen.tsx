@@ -1,7 +1,8 @@
 // In the bar's right: which source it is, and the button that opens the drawer.
 import { useViews } from "../../../views/context.ts";
-import { ArrayIcon, DownIcon, KindIcon } from "./icons.tsx";
-import { titleOf } from "./words.ts";
+import { Brackets, Down } from "../../../views/icons.tsx";
+import { KindIcon } from "./kind_icon.tsx";
+import { titleOf } from "./source_text.ts";
 
 /** What of it the bar says of a source that gives nothing now. */
 const QUIET: Readonly<Record<string, string>> = {
@@ -29,12 +30,12 @@ export function Chosen() {
         drawer.value = !drawer.value;
       }}
     >
-      {now === null ? <ArrayIcon /> : <KindIcon kind={now.kind} />}
+      {now === null ? <Brackets /> : <KindIcon kind={now.kind} />}
       <span class="nbg-source-title">
         {title}
         {quiet}
       </span>
-      <DownIcon />
+      <Down />
     </button>
   );
 }

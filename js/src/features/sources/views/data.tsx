@@ -5,10 +5,10 @@ import { useId, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { full } from "../../../format.ts";
 import { sidesOf } from "../../../pictures/fit.ts";
 import { useViews } from "../../../views/context.ts";
+import { Pause, Play, Shuffle } from "../../../views/icons.tsx";
+import { NumberField } from "../../../views/number_field.tsx";
 import type { ImagesRecord } from "../records.ts";
 import type { SourceControls } from "../state.ts";
-import { NumberField } from "./field.tsx";
-import { PauseIcon, PlayIcon, ShuffleIcon } from "./icons.tsx";
 import type { PartProps } from "./part.ts";
 import { togglePlaying } from "./playing.tsx";
 
@@ -82,7 +82,7 @@ export function DataPart({ input, source }: PartProps<ImagesRecord>) {
           aria-label={source.playing ? "Pause the data set" : "Play the data set"}
           onClick={() => togglePlaying(state)}
         >
-          {source.playing ? <PauseIcon /> : <PlayIcon />}
+          {source.playing ? <Pause /> : <Play />}
         </button>
         <button
           type="button"
@@ -92,7 +92,7 @@ export function DataPart({ input, source }: PartProps<ImagesRecord>) {
           title="In an order that the seed gives"
           onClick={() => set({ shuffled: !source.shuffled })}
         >
-          <ShuffleIcon />
+          <Shuffle />
         </button>
         <input
           type="range"
@@ -105,6 +105,9 @@ export function DataPart({ input, source }: PartProps<ImagesRecord>) {
           onInput={(event) => set({ index: Number(event.currentTarget.value) })}
         />
         <NumberField
+          keepsWrong
+          class="nbg-source-number"
+          field=""
           label="Item"
           value={source.index}
           low={0}
@@ -114,6 +117,9 @@ export function DataPart({ input, source }: PartProps<ImagesRecord>) {
         />
         <span class="nbg-second">of {full(source.count)}</span>
         <NumberField
+          keepsWrong
+          class="nbg-source-number"
+          field=""
           label="Items/s"
           value={source.rate}
           low={0.1}

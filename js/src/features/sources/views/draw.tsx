@@ -2,10 +2,10 @@
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { sidesOf } from "../../../pictures/fit.ts";
 import { useViews } from "../../../views/context.ts";
+import { NumberField } from "../../../views/number_field.tsx";
 import type { DrawingRecord } from "../records.ts";
 import type { Pen } from "../state.ts";
-import { NumberField } from "./field.tsx";
-import { KindIcon } from "./icons.tsx";
+import { KindIcon } from "./kind_icon.tsx";
 import type { PartProps } from "./part.ts";
 
 /** The pressure of what has none: the brush's own width. */
@@ -30,6 +30,9 @@ export function DrawPart({ input, source }: PartProps<DrawingRecord>) {
         </p>
         <span class="nbg-source-tools">
           <NumberField
+            keepsWrong
+            class="nbg-source-number"
+            field=""
             label="Brush, px"
             value={pen.width.value}
             low={0.5}

@@ -5,8 +5,9 @@ import type { FunctionComponent } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Input } from "../../../plan/schema.ts";
 import { useViews } from "../../../views/context.ts";
-import { Manipulations } from "../../../views/manipulate/view.tsx";
+import { Cross } from "../../../views/icons.tsx";
 import { pythonOf as linesOf } from "../../edits/views/lines.ts";
+import { Manipulations } from "../../edits/views/manipulate/view.tsx";
 import { Lines } from "../../edits/views/python.tsx";
 import { LatentPart } from "../../latent/views/part.tsx";
 import { kindOf } from "../kinds.ts";
@@ -17,10 +18,10 @@ import { DataPart } from "./data.tsx";
 import { DrawPart } from "./draw.tsx";
 import { Enters } from "./enters.tsx";
 import { FilmPart } from "./film.tsx";
-import { CloseIcon, KindIcon } from "./icons.tsx";
+import { KindIcon } from "./kind_icon.tsx";
 import { NumbersPart } from "./numbers.tsx";
 import { PicturePart } from "./picture.tsx";
-import { failureWords, pythonOf, whyNoPictures } from "./words.ts";
+import { failureWords, pythonOf, whyNoPictures } from "./source_text.ts";
 
 /** Those that offer more than numbers. */
 const PARTS: { readonly [K in SourceKindName]?: FunctionComponent<PartProps<SourceOf<K>>> } = {
@@ -151,7 +152,7 @@ function Open() {
           </button>
         )}
         <button type="button" class="nbg-drawer-close" onClick={close}>
-          Close <CloseIcon />
+          Close <Cross />
         </button>
       </div>
       {shown === "latent" && network.value !== null ? (

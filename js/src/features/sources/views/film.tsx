@@ -1,8 +1,8 @@
 // A film: its picture, where it is, and whether it begins again at its end.
 import { useLayoutEffect, useState } from "preact/hooks";
 import { useViews } from "../../../views/context.ts";
+import { Pause, Play } from "../../../views/icons.tsx";
 import type { VideoRecord } from "../records.ts";
-import { PauseIcon, PlayIcon } from "./icons.tsx";
 import type { PartProps } from "./part.ts";
 import { FilePart } from "./picture.tsx";
 import { togglePlaying } from "./playing.tsx";
@@ -39,7 +39,7 @@ export function FilmPart({ input, source }: PartProps<VideoRecord>) {
               aria-label={source.playing ? "Pause the film" : "Play the film"}
               onClick={() => togglePlaying(state)}
             >
-              {source.playing ? <PauseIcon /> : <PlayIcon />}
+              {source.playing ? <Pause /> : <Play />}
             </button>
             <input
               type="range"

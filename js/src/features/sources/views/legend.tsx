@@ -1,11 +1,12 @@
 // The legend of maps while their input is live: what their colours are for now, and the switch that holds them.
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { ColorLimits } from "../../../state/colors.ts";
-import { Colorbar, type ColorbarProps } from "../../../views/colorbar.tsx";
+import { Colorbar } from "../../../views/colorbar.tsx";
 import { reportFailure, useViews } from "../../../views/context.ts";
+import type { LegendProps } from "../../feature.ts";
 
 /** Ranges follow live values slowly; a click holds them, the next lets them follow. */
-export function LiveLegend(props: ColorbarProps) {
+export function LiveLegend(props: LegendProps) {
   const { state } = useViews();
   const held = state.held.value;
   const isOwn = state.range.value === "channel" && typeof props.channel === "number";

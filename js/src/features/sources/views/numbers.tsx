@@ -1,8 +1,8 @@
 // A source that its record's numbers say all of: a sentence, a field a number, and the button of its next step.
 import { useViews } from "../../../views/context.ts";
+import { NumberField } from "../../../views/number_field.tsx";
 import { kindOf } from "../kinds.ts";
 import type { Source, SourceKindName } from "../records.ts";
-import { NumberField } from "./field.tsx";
 
 export function NumbersPart({ kind, source }: { kind: SourceKindName; source: Source | null }) {
   const { state } = useViews();
@@ -14,6 +14,9 @@ export function NumbersPart({ kind, source }: { kind: SourceKindName; source: So
       <span class="nbg-source-tools">
         {numbers.map(({ name, ...field }) => (
           <NumberField
+            keepsWrong
+            class="nbg-source-number"
+            field=""
             key={name}
             {...field}
             value={Number(source[name])}

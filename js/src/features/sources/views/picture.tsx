@@ -6,7 +6,7 @@ import type { Input } from "../../../plan/schema.ts";
 import { useViews } from "../../../views/context.ts";
 import type { PictureRecord } from "../records.ts";
 import { takeFile } from "./choose.ts";
-import { KindIcon } from "./icons.tsx";
+import { KindIcon } from "./kind_icon.tsx";
 import type { PartProps } from "./part.ts";
 
 /** CSS pixels of the picture as it is, on its longer side. */

@@ -1,11 +1,11 @@
-// In the bar's left: the source goes on or is paused. Every view has it, so it also says whether that one is seen.
+// In the bar's left: the source goes on or is paused.
 import { useLayoutEffect } from "preact/hooks";
 import type { ViewerState } from "../../../state.ts";
 import { useViews, type Views } from "../../../views/context.ts";
+import { Pause, Play } from "../../../views/icons.tsx";
 import { canPlay, kindOfFile } from "../kinds.ts";
 import { OF_ONE_PAGE } from "../records.ts";
 import { inputOf, takeFile } from "./choose.ts";
-import { PauseIcon, PlayIcon } from "./icons.tsx";
 
 /** Lets the source go on, or pauses it; whether there is one that can. */
 export function togglePlaying({ source, controls, sourceStatus }: ViewerState): boolean {
@@ -55,35 +55,10 @@ function listen(views: Views): () => void {
   };
 }
 
-/** Notes in `seen` whether this view is on screen. */
-function watchSeen({ root, state }: Views): () => void {
-  const set = (change: (seen: Map<object, boolean>) => void): void => {
-    const seen = new Map(state.seen.peek());
-    change(seen);
-    state.seen.value = seen;
-  };
-  // Until it is known: what was opened is looked at.
-  set((seen) => seen.set(root, true));
-  const observer = new IntersectionObserver((changes) => {
-    const is = changes.at(-1)?.isIntersecting ?? false;
-    if (state.seen.peek().get(root) !== is) set((seen) => seen.set(root, is));
-  });
-  observer.observe(root);
-  return () => {
-    observer.disconnect();
-    set((seen) => seen.delete(root));
-  };
-}
-
 export function Playing() {
   const views = useViews();
   const { state } = views;
-  useLayoutEffect(() => {
-    const stops = [watchSeen(views), listen(views)];
-    return () => {
-      for (const stop of stops) stop();
-    };
-  }, [views]);
+  useLayoutEffect(() => listen(views), [views]);
   const source = state.source.value;
   const { phase } = state.sourceStatus.value;
   if (source === null || !canPlay(source) || phase === "elsewhere") return null;
@@ -96,7 +71,7 @@ export function Playing() {
       title={on ? "Pause (Space)" : "Play (Space)"}
       onClick={() => togglePlaying(state)}
     >
-      {on ? <PauseIcon /> : <PlayIcon />}
+      {on ? <Pause /> : <Play />}
     </button>
   );
 }

@@ -3,11 +3,11 @@ import { effect, untracked } from "@preact/signals";
 import { useEffect, useId, useMemo, useRef, useState } from "preact/hooks";
 import { percent } from "../../../format.ts";
 import { useViews } from "../../../views/context.ts";
+import { Cross } from "../../../views/icons.tsx";
 import { MOST_NAME, type TaughtClass, type TeachingRecord } from "../records.ts";
 import type { Teaching } from "../store.ts";
-import { Cross } from "./icons.tsx";
+import { examplesWords } from "./teaching_text.ts";
 import { Thumbs } from "./thumbs.tsx";
-import { examplesWords } from "./words.ts";
 
 /** As long as the button is held an example is taken at most so often. */
 const EVERY_MS = 100;

@@ -9,7 +9,7 @@ import { type Teaching, teachingOf } from "../store.ts";
 import { ClassRow } from "./class.tsx";
 import { Now } from "./now.tsx";
 import { Saving } from "./saving.tsx";
-import { busyWords, freeName, headWords, missingWords, valueWords } from "./words.ts";
+import { busyWords, freeName, headWords, missingWords, valueWords } from "./teaching_text.ts";
 
 export function TeachView({ network }: { network: Network }) {
   const { state, width } = useViews();

@@ -4,6 +4,7 @@ import { full } from "../../../format.ts";
 import type { Network } from "../../../network/network.ts";
 import { Choice } from "../../../views/choice.tsx";
 import { useViews } from "../../../views/context.ts";
+import { Restart } from "../../../views/icons.tsx";
 import type { Course } from "../records.ts";
 import type { Checkpoint, TrainingActions, TrainingProgress } from "../state.ts";
 import { lossText } from "./chart.tsx";
@@ -11,12 +12,11 @@ import { LayerChoice } from "./choice.tsx";
 import { CopyLine, SaveWeights } from "./copy.tsx";
 import { type Kind, kindOf } from "./examples.ts";
 import { Predictions } from "./examples.tsx";
-import { Back } from "./icons.tsx";
 import { rangeText } from "./layer.tsx";
 import { EDGE, type Fitting, fitting, mostOf, type Tiling, tilingOf } from "./tiles.ts";
 import { Tiles } from "./tiles.tsx";
+import type { Group } from "./training_text.ts";
 import { useWatched } from "./watched.ts";
-import type { Group } from "./words.ts";
 
 type What = "weights" | "change";
 const WHAT: readonly (readonly [What, string])[] = [
@@ -298,7 +298,7 @@ function BackToNow({ isLooking, leave }: { isLooking: boolean; leave: () => void
       title={isLooking ? "All views show the weights of now again" : "These are the weights of now"}
       onClick={leave}
     >
-      <Back />
+      <Restart />
       Back to now
     </button>
   );
@@ -333,7 +333,7 @@ function GoBack(props: {
           leave();
         }}
       >
-        <Back />
+        <Restart />
         Go back to this one
       </button>
       <label class="nbg-labelled" title="The curve of now stays in grey, with its checkpoints">

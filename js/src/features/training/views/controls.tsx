@@ -1,9 +1,9 @@
 // What is wanted of a training: run, pause, a step, another beginning; its learning rate and noise; its batch and layers.
 
 import { useViews } from "../../../views/context.ts";
+import { OneStep, Pause, Play, Restart } from "../../../views/icons.tsx";
 import type { TrainingRecord } from "../records.ts";
 import type { TrainingProgress } from "../state.ts";
-import { Back, OneStep, Pause, Play } from "./icons.tsx";
 import { BY_FACTORS, Steered, UP_TO_A_HALF } from "./number.tsx";
 import { Settings } from "./settings.tsx";
 
@@ -57,7 +57,7 @@ export function Controls(props: { record: TrainingRecord; progress: TrainingProg
           disabled={(ended && state.trainer.value?.compiles) || record.state === "handing"}
           onClick={() => change({ id: newId(), state: "paused", until: -1, marks: [] })}
         >
-          <Back />
+          <Restart />
         </button>
       </div>
       <Steered

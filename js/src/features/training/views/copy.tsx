@@ -1,7 +1,7 @@
 // What leads from the page to Python: a line of it on a button that copies it, and a file of weights.
 import { useState } from "preact/hooks";
 import { useViews } from "../../../views/context.ts";
-import { Copy } from "./icons.tsx";
+import { Save } from "../../../views/icons.tsx";
 
 /** So long a button says that it has copied. */
 const SAYS_MS = 1500;
@@ -16,7 +16,7 @@ export function CopyLine(props: { line: string; word: string }) {
   };
   return (
     <button type="button" class="nbg-button" title={`Copies ${line}`} onClick={() => void copy()}>
-      <Copy />
+      <Save />
       <span aria-live="polite">{said || word}</span>
     </button>
   );
@@ -39,7 +39,7 @@ export function SaveWeights({ save }: { save: () => Promise<void> }) {
         title="Saves the weights that all views show, for model.load_state_dict(safetensors.torch.load_file(…))"
         onClick={write}
       >
-        <Copy />
+        <Save />
         Save weights
       </button>
       <span class="nbg-second" aria-live="polite">

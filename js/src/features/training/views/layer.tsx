@@ -10,8 +10,8 @@ import type { TrainingProgress } from "../state.ts";
 import { LayerChoice } from "./choice.tsx";
 import { fitting, mostOf, tilingOf } from "./tiles.ts";
 import { Tiles } from "./tiles.tsx";
+import type { Group } from "./training_text.ts";
 import { useWatched } from "./watched.ts";
-import type { Group } from "./words.ts";
 
 /** CSS pixels: of the pictures of a parameter, and below them. */
 const TILES = 112;

@@ -15,7 +15,7 @@ import {
   scaleOf,
 } from "./curves.ts";
 import { Dots } from "./dots.tsx";
-import { lossName } from "./words.ts";
+import { lossName } from "./training_text.ts";
 
 const BINS = 600;
 const NONE: readonly Points[] = [];

@@ -1,9 +1,9 @@
 // What Python has to prepare a training for: how many examples a step has, and which layers learn.
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { useViews } from "../../../views/context.ts";
+import { Down } from "../../../views/icons.tsx";
 import type { Course, TrainingRecord } from "../records.ts";
-import { Down } from "./icons.tsx";
-import { batchOf, layersText, learnable, lossName } from "./words.ts";
+import { batchOf, layersText, learnable, lossName } from "./training_text.ts";
 
 interface Props {
   record: TrainingRecord;

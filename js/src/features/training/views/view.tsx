@@ -8,7 +8,7 @@ import { Checkpoints } from "./checkpoints.tsx";
 import { Controls } from "./controls.tsx";
 import { LayerLearning } from "./layer.tsx";
 import { Losses } from "./losses.tsx";
-import { groupsOf, saidOf } from "./words.ts";
+import { groupsOf, saidOf } from "./training_text.ts";
 
 /** CSS pixels: from which on the layer stands beside the curve, and how wide it is then. */
 const WIDE = 760;

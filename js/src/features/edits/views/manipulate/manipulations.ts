@@ -1,7 +1,7 @@
 // Manipulations of a picture: bends by the words for pictures, with sliders for values from 0 to 1.
 
-import { fits, TRANSFORMS } from "../../features/edits/views/stack.ts";
-import type { Edit, Parameter, Transform } from "../../plan/edits.ts";
+import type { Edit, Parameter, Transform } from "../../../../plan/edits.ts";
+import { fits, TRANSFORMS } from "../stack.ts";
 
 interface Sides {
   readonly height: number;

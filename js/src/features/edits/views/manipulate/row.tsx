@@ -1,9 +1,15 @@
 // One manipulation: its place, whether it is on, the picture after it, its number, and what else it has.
 
 import { useState } from "preact/hooks";
-import { change } from "../../features/edits/state.ts";
-import { type Grip, GripButton, RemoveButton } from "../../features/edits/views/grips.tsx";
-import { NumberControl } from "../../features/edits/views/number.tsx";
+import type { Network } from "../../../../network/network.ts";
+import type { Edit, Parameter } from "../../../../plan/edits.ts";
+import type { Range } from "../../../../plan/runtime.ts";
+import type { Value } from "../../../../plan/schema.ts";
+import { change } from "../../../../state/edits.ts";
+import { useViews } from "../../../../views/context.ts";
+import { Icon } from "../../../../views/icons.tsx";
+import { type Grip, GripButton, RemoveButton } from "../grips.tsx";
+import { NumberControl } from "../number.tsx";
 import {
   calledOf,
   countText,
@@ -13,15 +19,9 @@ import {
   TRANSFORMS,
   withNumber,
   withPart,
-} from "../../features/edits/views/stack.ts";
-import type { Network } from "../../network/network.ts";
-import type { Edit, Parameter } from "../../plan/edits.ts";
-import type { Range } from "../../plan/runtime.ts";
-import type { Value } from "../../plan/schema.ts";
-import { useViews } from "../context.ts";
-import { Icon } from "../icons.tsx";
+} from "../stack.ts";
+import { manipulationOf, numbersOf } from "./manipulations.ts";
 import { Thumb } from "./thumb.tsx";
-import { manipulationOf, numbersOf } from "./words.ts";
 
 export function Row(props: {
   network: Network;

@@ -1,7 +1,7 @@
 // What a reader bends while the page trains, as ticks on the curve. In a notebook Python marks it (features/training/plan_swap.py).
 
-import { type Mark, MOST_MARKS, ONE_TOUCH } from "../features/training/records.ts";
-import type { Edit } from "../plan/edits.ts";
+import type { Edit } from "../../plan/edits.ts";
+import { type Mark, MOST_MARKS, ONE_TOUCH } from "./records.ts";
 
 /** The marks of a training, with those of bends that were changed behind a step. */
 export function marked(

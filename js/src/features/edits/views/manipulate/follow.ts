@@ -1,10 +1,10 @@
 // An occlusion patch that follows the pointer over any picture of the input.
 import { effect, untracked } from "@preact/signals";
 import { useLayoutEffect } from "preact/hooks";
-import { change } from "../../features/edits/state.ts";
-import { withPart } from "../../features/edits/views/stack.ts";
-import { splitKey } from "../../plan/derived_values.ts";
-import { useViews } from "../context.ts";
+import { splitKey } from "../../../../plan/derived_values.ts";
+import { change } from "../../../../state/edits.ts";
+import { useViews } from "../../../../views/context.ts";
+import { withPart } from "../stack.ts";
 
 /** Digits of a share: its pixel is right in any picture, and the line of Python short. */
 const DIGITS = 6;

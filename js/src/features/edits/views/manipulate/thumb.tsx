@@ -1,11 +1,11 @@
 // A small live picture of the input after one manipulation, in the colours and the range of the input itself.
 import { useEffect, useRef } from "preact/hooks";
-import { displayOf } from "../../network/display.ts";
-import type { Network } from "../../network/network.ts";
-import type { Range } from "../../plan/runtime.ts";
-import type { Value } from "../../plan/schema.ts";
-import { imageOf, useViews } from "../context.ts";
-import { fitScale, px, tileSide } from "../layout.ts";
+import { displayOf } from "../../../../network/display.ts";
+import type { Network } from "../../../../network/network.ts";
+import type { Range } from "../../../../plan/runtime.ts";
+import type { Value } from "../../../../plan/schema.ts";
+import { imageOf, useViews } from "../../../../views/context.ts";
+import { fitScale, px, tileSide } from "../../../../views/layout.ts";
 
 /** CSS pixels that it has room for. */
 const SIDE = 36;

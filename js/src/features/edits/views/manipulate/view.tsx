@@ -1,20 +1,20 @@
 // The column "Manipulations" of the drawer of sources: bends on the network's picture, top to bottom.
 
 import { useState } from "preact/hooks";
-import { change } from "../../features/edits/state.ts";
-import { useStages } from "../../features/edits/views/derived.ts";
-import { useGrips } from "../../features/edits/views/grips.tsx";
-import { bend, isBendable, ofLayer, whyNot } from "../../features/edits/views/stack.ts";
-import { displayOf } from "../../network/display.ts";
-import type { Network } from "../../network/network.ts";
-import type { Range } from "../../plan/runtime.ts";
-import type { Value } from "../../plan/schema.ts";
-import { useViews } from "../context.ts";
-import { px } from "../layout.ts";
-import { useRange } from "../maps.tsx";
+import { displayOf } from "../../../../network/display.ts";
+import type { Network } from "../../../../network/network.ts";
+import type { Range } from "../../../../plan/runtime.ts";
+import type { Value } from "../../../../plan/schema.ts";
+import { change } from "../../../../state/edits.ts";
+import { useViews } from "../../../../views/context.ts";
+import { px } from "../../../../views/layout.ts";
+import { useRange } from "../../../../views/maps.tsx";
+import { useStages } from "../derived.ts";
+import { useGrips } from "../grips.tsx";
+import { bend, isBendable, ofLayer, whyNot } from "../stack.ts";
 import { useFollowing } from "./follow.ts";
+import { offered } from "./manipulations.ts";
 import { Row } from "./row.tsx";
-import { offered } from "./words.ts";
 
 /** What is done to the picture of one input, by its key, before the network has it. */
 export function Manipulations({ network, input }: { network: Network; input: string }) {

@@ -1,7 +1,7 @@
 // What is edited: bends, injected and frozen values, as they are now and as they were; features/edits/store.py in Python is the same.
 import { batch, computed, type ReadonlySignal, type Signal, signal } from "@preact/signals";
-import { MOST_STEPS } from "../../messages.ts";
-import { type Edit, RECORDS } from "../../plan/edits.ts";
+import { MOST_STEPS } from "../messages.ts";
+import { type Edit, RECORDS } from "../plan/edits.ts";
 
 /** What is edited at one time: the edits, and how many of the weights' edits are made. */
 export interface Moment {
@@ -29,8 +29,8 @@ export interface EditState {
   readonly withoutEdits: Signal<boolean>;
   /** Why the last change of the edits could not be; "" when it could. */
   readonly editTrouble: Signal<string>;
-  /** The edit that puts a latent's code in its layer's place, if one does: nobody's own, and no step to undo. */
-  readonly latent: Signal<readonly Edit[]>;
+  /** Edits of a feature: not the reader's own, and no step to undo. The parity check makes none meanwhile. */
+  readonly unlisted: Signal<readonly Edit[]>;
   /** All that the engine is given. */
   readonly acting: ReadonlySignal<readonly Edit[]>;
   /** Changes a weight, by way of Python, which has the model; null where there is none. */
@@ -39,11 +39,11 @@ export interface EditState {
 
 export const editState = (): EditState => {
   const edited = signal<Moment>({ edits: [], weights: 0 });
-  const latent = signal<readonly Edit[]>([]);
+  const unlisted = signal<readonly Edit[]>([]);
   const acting = computed(() =>
-    latent.value.length > 0 ? [...latent.value, ...edited.value.edits] : edited.value.edits,
+    unlisted.value.length > 0 ? [...unlisted.value, ...edited.value.edits] : edited.value.edits,
   );
-  return { edited, latent, acting, ...rest() };
+  return { edited, unlisted, acting, ...rest() };
 };
 
 const rest = () => ({
@@ -99,10 +99,10 @@ export const unlike = (edits: readonly Edit[]): boolean =>
 
 /**
  * The active edits as the parity check is told them, "" for none; null while the network is shown without them, or
- * from a latent, of which nothing is checked.
+ * with unlisted ones, of which nothing is checked.
  */
-export function said({ edited, latent, withoutEdits }: EditState): string | null {
-  if (latent.peek().length > 0) return null;
+export function said({ edited, unlisted, withoutEdits }: EditState): string | null {
+  if (unlisted.peek().length > 0) return null;
   const edits = active(edited.peek().edits);
   if (edits.length === 0) return "";
   return withoutEdits.peek() ? null : JSON.stringify(edits, FIELDS);

@@ -1,5 +1,5 @@
 // What is undone together: all of a drag, however long it is held, and keys and wheel within a second of each other.
-import { ONE_STEP_MS } from "../../messages.ts";
+import { ONE_STEP_MS } from "../messages.ts";
 
 /** The name of a step that no other change has had: a random one, as rooms have copies of this file. */
 export const newStep = (): string => `step ${Math.random()}`;

@@ -1,19 +1,15 @@
-// Trains in an exported page: what the loop is given there, and what scripts and readers ask of it.
+// Trains in an exported page: what the loop has there, and what scripts and readers ask of it.
 import { batch, effect } from "@preact/signals";
-import { SessionAccess } from "../engine/session_access.ts";
-import type { Engine } from "../engine/types.ts";
-import { fileName, save } from "../features/export/views/files.ts";
-import { fileOf, tensorOf, tensorsIn } from "../features/teaching/safetensors.ts";
-import type { TrainingRecord } from "../features/training/records.ts";
-import {
-  NO_TRAINING,
-  type TrainingHost,
-  type TrainingProgress,
-} from "../features/training/state.ts";
-import { courseOf } from "../features/training/training_config.ts";
-import type { Exported } from "../messages.ts";
-import type { ViewerState } from "../state.ts";
+import type { Exported } from "../../messages.ts";
+import type { ViewerState } from "../../state.ts";
+import { fileName, save } from "../export/views/files.ts";
+import type { Host } from "../feature.ts";
+import { fileOf, tensorOf, tensorsIn } from "../teaching/safetensors.ts";
+import { EngineHost } from "./engine_host.ts";
 import { marked } from "./marks.ts";
+import type { TrainingRecord } from "./records.ts";
+import { NO_TRAINING, type TrainingHost, type TrainingProgress } from "./state.ts";
+import { courseOf } from "./training_config.ts";
 
 /** What scripts ask of a page that trains; all of it rejects where it can't, and says why. */
 export interface PageTraining {
@@ -31,28 +27,30 @@ export interface PageTraining {
   weights(): Promise<Uint8Array<ArrayBuffer>>;
 }
 
+declare module "../../page/client.ts" {
+  interface Page extends PageTraining {}
+}
+
 const WEAK =
   "This device draws 16-bit floats only: most gradients would be 0, so that the network can’t be trained here. " +
   "Everything else works.";
 
-/** The page is the only one that can run its training. */
-const PAGE = "page";
-
 /** How often it began again: each time has a name of its own. */
 let resets = 0;
 
-/** What the page's loop is given; Python, which could be told or asked, there is none. */
-class PageTrainer extends SessionAccess implements TrainingHost {
-  readonly page = PAGE;
+/** What a training has without Python. */
+class PageHost extends EngineHost implements TrainingHost {
+  readonly page: string;
   readonly compiles = false;
   readonly chunk = Number.MAX_SAFE_INTEGER;
   readonly saveWeights: () => Promise<void>;
-  readonly blob: (name: string) => Promise<Uint8Array<ArrayBuffer>>;
+  readonly blob: Host["blob"];
   /** Of the training's Plan. */
   private readonly hash: string;
 
-  constructor(engine: Engine, hash: string, blob: PageTrainer["blob"], save: () => Promise<void>) {
+  constructor({ page, engine, blob }: Host, hash: string, save: () => Promise<void>) {
     super(engine);
+    this.page = page;
     this.hash = hash;
     this.blob = blob;
     this.saveWeights = save;
@@ -71,27 +69,33 @@ class PageTrainer extends SessionAccess implements TrainingHost {
   }
 }
 
-export class OwnTraining implements PageTraining {
+export class ExportedTraining {
+  readonly scripts: PageTraining;
+  private readonly host: Host;
   private readonly state: ViewerState;
-  private readonly engine: Engine;
   private readonly exported: Exported;
-  private readonly blob: PageTrainer["blob"];
 
-  constructor(
-    state: ViewerState,
-    engine: Engine,
-    exported: Exported,
-    blob: (name: string) => Promise<Uint8Array<ArrayBuffer>>,
-  ) {
-    this.state = state;
-    this.engine = engine;
+  constructor(host: Host, exported: Exported) {
+    this.host = host;
+    this.state = host.state;
     this.exported = exported;
-    this.blob = blob;
+    const { state } = this;
+    this.scripts = {
+      get losses() {
+        return Float32Array.from(state.progress.peek().losses);
+      },
+      train: () => this.train(),
+      pause: () => this.pause(),
+      step: (count) => this.step(count),
+      reset: () => this.reset(),
+      weights: () => this.weights(),
+    };
   }
 
   /** What the page holds is here: it can begin, where this device can train. */
   async open(): Promise<void> {
-    const { state, engine, exported, blob } = this;
+    const { host, state, exported } = this;
+    const { engine, blob } = host;
     const record = exported.training as TrainingRecord | null;
     if (record === null || engine.device === undefined) return;
     const course = await courseOf(blob, record);
@@ -99,8 +103,7 @@ export class OwnTraining implements PageTraining {
     batch(() => {
       state.training.value = record;
       if (weak) state.progress.value = { ...NO_TRAINING, phase: "refused", message: WEAK };
-      else
-        state.trainer.value = new PageTrainer(engine, course.plan, blob, () => this.saveWeights());
+      else state.trainer.value = new PageHost(host, course.plan, () => this.saveWeights());
     });
     let known = state.edited.peek().edits;
     effect(() => {
@@ -113,21 +116,17 @@ export class OwnTraining implements PageTraining {
     });
   }
 
-  get losses(): Float32Array {
-    return Float32Array.from(this.state.progress.peek().losses);
-  }
-
-  async train(): Promise<void> {
+  private async train(): Promise<void> {
     this.change({ state: "running", until: -1 });
     await this.when(({ phase }) => phase !== "paused");
   }
 
-  async pause(): Promise<void> {
+  private async pause(): Promise<void> {
     this.change({ state: "paused", until: -1 });
     await this.when(({ phase }) => phase === "paused");
   }
 
-  async step(count = 1): Promise<void> {
+  private async step(count = 1): Promise<void> {
     if (!Number.isInteger(count) || count < 1)
       throw new RangeError(`a number of steps is a whole one of at least 1, not ${count}`);
     await this.pause();
@@ -136,12 +135,12 @@ export class OwnTraining implements PageTraining {
     await this.when(({ phase, step }) => phase === "paused" && step >= until);
   }
 
-  async reset(): Promise<void> {
+  private async reset(): Promise<void> {
     const record = this.record();
     resets += 1;
     const begun = {
       ...record,
-      id: `${PAGE} ${resets}`,
+      id: `${this.host.page} ${resets}`,
       state: "paused" as const,
       until: -1,
       marks: [],
@@ -150,17 +149,17 @@ export class OwnTraining implements PageTraining {
     await this.when(({ phase, step }) => phase === "paused" && step === 0);
   }
 
-  async weights(): Promise<Uint8Array<ArrayBuffer>> {
+  private async weights(): Promise<Uint8Array<ArrayBuffer>> {
     this.record();
     const { weights, rest } = this.exported;
-    const own = await this.engine.use(async (session) => {
+    const own = await this.host.engine.use(async (session) => {
       const shapes = new Map(session.plan.parameters.map(({ key, shape }) => [key, shape]));
       const found = [];
       for (const name of weights)
         found.push(tensorOf(name, shapes.get(name) ?? [], await session.read(name)));
       return found;
     });
-    return fileOf([...own, ...(rest === "" ? [] : tensorsIn(await this.blob(rest)))]);
+    return fileOf([...own, ...(rest === "" ? [] : tensorsIn(await this.host.blob(rest)))]);
   }
 
   private async saveWeights(): Promise<void> {

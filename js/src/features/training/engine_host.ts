@@ -1,8 +1,9 @@
-// The parts of an engine that a feature uses between two runs: its session, its weights, another run.
-import type { Session } from "../plan/runtime.ts";
-import type { Engine, WeightRows } from "./types.ts";
+// What a training has of the engine, in a notebook and in an exported page.
 
-export abstract class SessionAccess {
+import type { Engine, WeightRows } from "../../engine/types.ts";
+import type { Session } from "../../plan/runtime.ts";
+
+export abstract class EngineHost {
   protected readonly engine: Engine;
 
   constructor(engine: Engine) {

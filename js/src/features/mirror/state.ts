@@ -1,0 +1,17 @@
+// A loop in Python that this page follows.
+import { type Signal, signal } from "@preact/signals";
+import type { WeightRows } from "../../engine/types.ts";
+import type { Mirrored } from "../../messages.ts";
+
+export interface MirrorState {
+  /** Takes a message of the loop, and gives the weights once all parts of them are here; null while none is followed. */
+  readonly mirroring: Signal<
+    ((message: Mirrored, data: Uint8Array<ArrayBuffer>) => WeightRows | undefined) | null
+  >;
+}
+
+declare module "../../state.ts" {
+  interface ViewerState extends MirrorState {}
+}
+
+export const mirrorState = (): MirrorState => ({ mirroring: signal(null) });
