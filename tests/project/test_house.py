@@ -188,8 +188,8 @@ KINDS = {"TorchModel", "OnnxModel", "Prepared", "Joined", "is_module"}
 OF_KINDS = {
     *("reference.py", "python_fallback.py", "widget/load_progress.py"),
     *("cli/bench.py", "cli/inputs.py", "cli/models.py"),
-    *("features/compare/comparison.py", "features/edits/apply_bends.py"),
-    "features/mirror/host.py",
+    *("features/compare/comparison.py", "features/compare/host.py"),
+    *("features/edits/apply_bends.py", "features/mirror/host.py"),
 }
 
 
