@@ -88,7 +88,7 @@ export function header(change: (plan: Any) => void = () => undefined): PlanHeade
         share: 1,
         resampled: false,
         layout: "NCHW",
-        training: false,
+        contributed: false,
       },
     ],
     values: [value],
