@@ -8,6 +8,7 @@ export const mirror: Feature = {
   name: "mirror",
   state: mirrorState,
   run({ state, python }) {
+    if (!("loops" in state)) return {}; // a page without training has no curve to show it with
     state.loops.value = (host, record) => new Mirroring(state, host, record);
     return {
       messages: {
