@@ -20,7 +20,7 @@ from lab import Lab, alone
 from left_to_python import NETWORKS, Spectrum, Summed, called, conv, made
 from nbglcnn import InputError, UnsupportedModel, Viewer
 from nbglcnn.errors import OpenGLUnavailable
-from nbglcnn.widget import local
+from nbglcnn import local
 from viewer_models import IMPORTS
 from views_page import Views
 
