@@ -18,9 +18,8 @@ import nbglcnn
 from equal import assert_equal
 from lab import Lab, alone
 from left_to_python import NETWORKS, Spectrum, Summed, called, conv, made
-from nbglcnn import InputError, UnsupportedModel, Viewer
+from nbglcnn import InputError, UnsupportedModel, Viewer, local
 from nbglcnn.errors import OpenGLUnavailable
-from nbglcnn import local
 from viewer_models import IMPORTS
 from views_page import Views
 
