@@ -82,6 +82,18 @@ def test_the_documented_web_page_shows_the_output_of_its_plan(
     assert match, words
 
 
+CODE = re.compile("CONTRIBUTING|how-(it-works|the-page-works|features-work)")  # for developers
+WRAPPED = [page for page in PAGES if not CODE.match(page.stem)]
+UNBROKEN = ("|", "#", "![", "<!--")  # tables, headings, pictures, comments
+
+
+@pytest.mark.parametrize("page", WRAPPED, ids=lambda page: page.name)
+def test_lines_of_prose_wrap_at_100_columns(page: Path) -> None:
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    prose = (line for line in text.splitlines() if not line.startswith(UNBROKEN))
+    assert [line for line in prose if len(line) > 100] == []
+
+
 def test_the_readme_has_at_most_150_lines() -> None:
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
 
