@@ -279,7 +279,8 @@ def text(results: Mapping[str, Mapping[str, Any]]) -> str:
     counts = Counter(result["status"] for result in results.values())
     said = ", ".join(f"{counts[status]} {status}" for status, _ in counts.most_common())
     layers = sum(result.get("layers", 0) for result in results.values())
-    lines = [f"{len(results)} networks: {said}; {layers:,} layers compared. Made {when(results)}."]
+    lines = [f"{len(results)} networks: {said}; {layers:,} layers compared."]
+    lines.append(f"Made {when(results)}.")
     packages: dict[str, list[Mapping[str, Any]]] = {}
     for name in sorted(results, key=str.lower):
         packages.setdefault(name.partition("/")[0], []).append(results[name])

@@ -64,22 +64,38 @@ def test_the_code_on_a_page_runs(page: Path, ran: Callable[[Path], Path]) -> Non
     ran(page)
 
 
-def test_the_readmes_web_page_shows_what_its_plan_gives(
+def test_the_documented_web_page_shows_the_output_of_its_plan(
     ran: Callable[[Path], Path], gl_page: Callable[..., Page], site: tuple[str, dict[str, bytes]]
 ) -> None:
-    readme = ROOT / "README.md"
-    folder = ran(readme)
-    [html] = re.findall(r"^```html\n(.*?)^```", readme.read_text(), re.M | re.S)
+    answers = ROOT / "docs" / "how-do-i.md"
+    folder = ran(answers)
+    [html] = re.findall(r"^```html\n(.*?)^```", answers.read_text(), re.M | re.S)
     _, files = site
-    # Its favicon is nobody's business here.
-    files["/readme/index.html"] = html.replace("<p", '<link rel="icon" href="data:,"><p').encode()
+    # The empty favicon keeps the browser from requesting /favicon.ico.
+    files["/answers/index.html"] = html.replace("<p", '<link rel="icon" href="data:,"><p').encode()
     for name in ("model.plan", "runtime.js"):
-        files[f"/readme/{name}"] = (folder / name).read_bytes()
-    page = gl_page("swiftshader", path="/readme/index.html")
+        files[f"/answers/{name}"] = (folder / name).read_bytes()
+    page = gl_page("swiftshader", path="/answers/index.html")
     page.wait_for_function("() => document.getElementById('result').textContent !== ''")
     words = page.inner_text("#result")
-    match = re.fullmatch(r"784 numbers, the first (0\.\d+)", words)
+    match = re.fullmatch(r"10 numbers, the first (-?\d+\.\d+)", words)
     assert match, words
+
+
+CODE = re.compile("CONTRIBUTING|how-(it-works|the-page-works|features-work)")  # for developers
+WRAPPED = [page for page in PAGES if not CODE.match(page.stem)]
+UNBROKEN = ("|", "#", "![", "<!--")  # tables, headings, pictures, comments
+
+
+@pytest.mark.parametrize("page", WRAPPED, ids=lambda page: page.name)
+def test_lines_of_prose_wrap_at_100_columns(page: Path) -> None:
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    prose = (line for line in text.splitlines() if not line.startswith(UNBROKEN))
+    assert [line for line in prose if len(line) > 100] == []
+
+
+def test_the_readme_has_at_most_150_lines() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
 
 
 def test_operators_md_is_current() -> None:

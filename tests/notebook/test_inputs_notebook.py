@@ -66,9 +66,9 @@ def test_what_it_says_is_what_pytorch_says(notebook: Notebook) -> None:
 
 
 def test_a_class_finds_its_viewers_at_work(notebook: Notebook) -> None:
-    garments = viewer_cell(notebook, 0)  # somebody has drawn there, so that its drawer is open
+    garments = viewer_cell(notebook, 0)  # its source was a drawing, so its drawer is open
     expect(garments.locator(".nbg-drawer")).to_contain_text("label ankle boot (9)")
     expect(garments.get_by_role("button", name="Next wrong prediction")).to_be_enabled()
-    space = viewer_cell(notebook, 2)  # its drawer is open: a hand works there
+    space = viewer_cell(notebook, 3)  # its drawer is open, with the latent workbench
     expect(space.get_by_text("Decoded on a grid over the same plane")).to_be_visible()
     expect(space.locator(".nbg-latent-decoded")).to_contain_text("before encoder.6 are skipped")

@@ -187,7 +187,7 @@ def test_a_class_goes_back_to_a_checkpoint_and_branches(lesson: Class) -> None:
 
 
 def test_the_classifiers_tab_counts_right_answers_and_dead_units(lesson: Class) -> None:
-    viewer = lesson.tab(1)
+    viewer = lesson.tab(2)
     expect(viewer.get_by_text("Right answers")).to_be_visible()
     expect(viewer.locator(".nbg-checkpoint-target .nbg-answer").first).to_be_visible()
     viewer.get_by_role("combobox", name="Layer that is watched").select_option("2")
@@ -199,7 +199,7 @@ def test_the_classifiers_tab_counts_right_answers_and_dead_units(lesson: Class) 
 
 
 def test_the_tab_shows_a_training_that_exploded(lesson: Class) -> None:
-    viewer = lesson.tab(2)
+    viewer = lesson.tab(4)
     said = viewer.locator(".nbg-train-now [role=status]")
     expect(said).to_contain_text("Stopped")
     blown = lesson.notebook.array("blown.losses")
