@@ -82,12 +82,10 @@ def test_the_documented_web_page_shows_the_output_of_its_plan(
     assert match, words
 
 
-CODE = re.compile("CONTRIBUTING|how-(it-works|the-page-works|features-work)")  # for developers
-WRAPPED = [page for page in PAGES if not CODE.match(page.stem)]
 UNBROKEN = ("|", "#", "![", "<!--")  # tables, headings, pictures, comments
 
 
-@pytest.mark.parametrize("page", WRAPPED, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_lines_of_prose_wrap_at_100_columns(page: Path) -> None:
     text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
     prose = (line for line in text.splitlines() if not line.startswith(UNBROKEN))
