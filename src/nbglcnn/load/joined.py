@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Container, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +17,16 @@ from nbglcnn.graph import Array, Comparison, Graph, Key, Node, Pair, Value, chec
 from nbglcnn.inputs.arguments import BOTH
 from nbglcnn.load.arguments import Arguments, plain_arguments
 from nbglcnn.load.matching import Pairs, matched
-from nbglcnn.load.model import Known, Loaded, Read, Side
+from nbglcnn.load.model import (
+    Known,
+    Loaded,
+    Read,
+    Side,
+    copied_numbers,
+    no_gradient_checks,
+    no_modules,
+    same_state_dict,
+)
 from nbglcnn.load.names import specs_of
 from nbglcnn.load.parameters import with_parameters
 
@@ -79,24 +88,11 @@ class Joined:
     def partly(self, x: Any) -> None:
         """None: each side is loaded already."""
 
-    def modules_alone(self, x: Any) -> tuple[()]:
-        """Empty: each side is loaded already."""
-        return ()
-
-    def check_gradients(
-        self, x: Any, graph: Graph, wrt: Collection[str], *, every: bool = False
-    ) -> None:
-        """Nothing to check: the Graph of both has no code of its own."""
-
-    def as_loaded(self, state_dict: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The state_dict itself."""
-        return state_dict
-
-    def state_dict(self, numbers: Mapping[str, Array]) -> dict[str, Any]:
-        """These numbers."""
-        return dict(numbers)
-
-    all_arrays = state_dict
+    modules_alone = no_modules
+    check_gradients = no_gradient_checks
+    as_loaded = same_state_dict
+    state_dict = copied_numbers
+    all_arrays = copied_numbers
 
     def initial(self, seed: int) -> dict[str, Any]:
         """InputError: there are two."""

@@ -109,6 +109,30 @@ class Model(Protocol):
         """
 
 
+# Methods of models without code of their own: ONNX files, and two networks in one Graph.
+
+
+def no_modules(model: Model, x: Any) -> tuple[()]:
+    """Empty: the model has no modules."""
+    return ()
+
+
+def no_gradient_checks(
+    model: Model, x: Any, graph: Graph, wrt: Collection[str], *, every: bool = False
+) -> None:
+    """Check nothing: no code of the model can change a gradient."""
+
+
+def same_state_dict(model: Model, state_dict: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The state_dict itself: the model has no code that loads it."""
+    return state_dict
+
+
+def copied_numbers(model: Model, numbers: Mapping[str, Array]) -> dict[str, Any]:
+    """These numbers, in a new dict."""
+    return dict(numbers)
+
+
 @dataclass(frozen=True)
 class Side:
     """One of two that are compared: its model, the Graph with its weights, and its input."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any
 from nbglcnn.errors import InputError, ModelError
 from nbglcnn.graph import Array, Graph
 from nbglcnn.inputs.preprocess import Preprocess
-from nbglcnn.load.model import Known, Loaded, Read
+from nbglcnn.load.model import (
+    Known,
+    Loaded,
+    Read,
+    copied_numbers,
+    no_gradient_checks,
+    no_modules,
+    same_state_dict,
+)
 from nbglcnn.load.prepared import Pictured, pictured
 from nbglcnn.load.torch.isolation.process_state import one_at_a_time
 
@@ -72,24 +80,11 @@ class OnnxModel:
         with one_at_a_time():
             return load_partly(self.source, x, given)
 
-    def modules_alone(self, x: Any) -> tuple[()]:
-        """Empty: a file has no modules."""
-        return ()
-
-    def check_gradients(
-        self, x: Any, graph: Graph, wrt: Collection[str], *, every: bool = False
-    ) -> None:
-        """Nothing to check: a file has no code of its own."""
-
-    def as_loaded(self, state_dict: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The state_dict itself."""
-        return state_dict
-
-    def state_dict(self, numbers: Mapping[str, Array]) -> dict[str, Any]:
-        """These numbers."""
-        return dict(numbers)
-
-    all_arrays = state_dict
+    modules_alone = no_modules
+    check_gradients = no_gradient_checks
+    as_loaded = same_state_dict
+    state_dict = copied_numbers
+    all_arrays = copied_numbers
 
     def initial(self, seed: int) -> dict[str, Any]:
         """InputError: a file doesn't say how its weights were drawn."""

@@ -1,8 +1,8 @@
 """The values that modules give, apart from the tensors that are read before or beside them.
 
-A Dropout in eval mode gives its input, a ReLU in place its input altered, and a module may keep
-what it gives: in a recording such a tensor is one value, whoever reads it. So calls return other
-names of their tensors, and what reads such a name reads behind the module.
+A Dropout in eval mode returns its input, an in-place ReLU returns its altered input, and a module
+may keep the tensor that it returns. A recording has one value for such a tensor. So each call
+returns an alias of its tensors; code that reads the alias reads the value after the module.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 def renamed(given: Iterable[Any], output: Any, added: Callable[[torch.Tensor], None]) -> Any:
     """What a call gives, with another name for each tensor.
 
-    Whoever keeps the tensor itself, or has given it to a module that writes in place, reads before
-    the module. As views, for what is written into one is written into the other. `added` is called
-    with each name.
+    Code that keeps the tensor itself, or passed it to a module that writes in place, reads the
+    value before the module. The names are views, so that a write into one reaches the other.
+    `added` is called with each name.
     """
     import torch
 
