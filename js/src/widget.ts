@@ -131,8 +131,8 @@ function traitsOf(state: ViewerState): readonly Trait[] {
 function link(model: AnyModel, traits: readonly Trait[]): (() => void)[] {
   let telling = false;
   const followed = traits.flatMap(({ names, take }) => {
-    // Python may set some at once: none is told back before the others are taken. Our own are no news, and are set one
-    // after the other: the one would be taken with what the other was before.
+    // Python may set several traits at once: read all of them before any effect sends one back. Ignore our own changes:
+    // `model.set` sets one trait after the other, so the second still has its old value.
     const all = () => telling || batch(() => take(...names.map((name) => model.get(name))));
     all();
     return names.map((name) => {
@@ -140,14 +140,15 @@ function link(model: AnyModel, traits: readonly Trait[]): (() => void)[] {
       return () => model.off(`change:${name}`, all);
     });
   });
-  const told = traits.map(({ names, tell: values }) =>
-    effect(() => {
-      if (values === undefined) return;
-      const now = values();
-      telling = true;
-      tell(model, names, now);
-      telling = false;
-    }),
+  const told = traits.flatMap(({ names, tell: values }) =>
+    values === undefined
+      ? []
+      : effect(() => {
+          const now = values();
+          telling = true;
+          tell(model, names, now);
+          telling = false;
+        }),
   );
   return [...followed, ...told];
 }

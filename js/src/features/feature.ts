@@ -1,4 +1,5 @@
 // What a feature offers a page, and what a page hands it: features/feature.py has the same in Python.
+import type { Signal } from "@preact/signals";
 import type { FunctionComponent } from "preact";
 import type { Buffer } from "../buffers.ts";
 import type { Engine, Fed } from "../engine/types.ts";
@@ -34,6 +35,26 @@ export interface Trait {
   take(...values: unknown[]): void;
   /** What they are in this page; without it Python alone sets them. */
   tell?(): readonly unknown[];
+}
+
+/**
+ * The trait of a record that Python and pages both set, as `{[field]: record, turn}`. Python counts its own changes in
+ * `turn`, and ignores what a page says of an older one.
+ */
+export function recordTrait<T>(name: string, field: string, record: Signal<T | null>): Trait {
+  let turn = 0; // of Python's last change
+  return {
+    names: [name],
+    take(value) {
+      const given = (value ?? {}) as { readonly turn?: number; readonly [name: string]: unknown };
+      if ((given.turn ?? 0) < turn) return; // some hosts return our own message after Python's newer one
+      turn = given.turn ?? 0;
+      const found = given[field] ?? null;
+      // An equal record stays the same object: some hosts return our own.
+      if (JSON.stringify(found) !== JSON.stringify(record.peek())) record.value = found as T | null;
+    },
+    tell: () => [{ [field]: record.value, turn }],
+  };
 }
 
 /** A Viewer of this page, as its features see it. */

@@ -1,7 +1,6 @@
 // Where the input comes from: a camera, a film, a picture, a drawing, a data set, noise or a latent.
 import { effect } from "@preact/signals";
-import type { ViewerState } from "../../state.ts";
-import type { Feature, Trait } from "../feature.ts";
+import { type Feature, recordTrait } from "../feature.ts";
 import { InputFeeder } from "./feeder.ts";
 import type { Source } from "./records.ts";
 import { runSources } from "./run.ts";
@@ -12,28 +11,10 @@ import { LiveLegend } from "./views/legend.tsx";
 import { Playing } from "./views/playing.tsx";
 import style from "./views/sources.css";
 
-function sourceTrait(state: ViewerState): Trait {
-  let turn = 0; // of Python's last source: what we say of an older one comes too late
-  return {
-    names: ["_source"],
-    take(value) {
-      const said = (value ?? {}) as { source?: Source | null; turn?: number };
-      if ((said.turn ?? 0) < turn) return; // some hosts give us our own words back, after Python's newer ones
-      turn = said.turn ?? 0;
-      const source = said.source ?? null;
-      // What is the same stays the same object: our own comes back from some hosts.
-      if (JSON.stringify(source) !== JSON.stringify(state.source.peek())) {
-        state.source.value = source;
-      }
-    },
-    tell: () => [{ source: state.source.value, turn }],
-  };
-}
-
 export const sources: Feature = {
   name: "sources",
   state: sourceState,
-  traits: (state) => [sourceTrait(state)],
+  traits: (state) => [recordTrait("_source", "source", state.source)],
   run(host) {
     const { state, engine, python, exported } = host;
     const feeder = new InputFeeder(host);

@@ -48,7 +48,7 @@ export class InputFeeder implements Feeder {
     this.times.set(source, this.count);
   }
 
-  /** The source of now, for a question that comes now. */
+  /** The number of the current source, in the order in which sources were set. */
   get time(): number {
     return this.timeOf(this.host.state.source.peek());
   }

@@ -1,37 +1,19 @@
 // A training in this page, or the curve and the weights of one elsewhere.
 import charts from "uplot/dist/uPlot.min.css";
-import type { ViewerState } from "../../state.ts";
-import type { Feature, Trait } from "../feature.ts";
+import { type Feature, recordTrait } from "../feature.ts";
 import { NotebookHost } from "./notebook_host.ts";
 import { ExportedTraining } from "./page_training.ts";
-import type { TrainingRecord } from "./records.ts";
 import { runTraining } from "./run.ts";
 import { trainingState } from "./state.ts";
 import style from "./views/style.css";
 import { TrainView } from "./views/view.tsx";
 import { Wrong } from "./views/wrong.tsx";
 
-function recordTrait(state: ViewerState): Trait {
-  let turn = 0; // of Python's last word on a training
-  return {
-    names: ["_training"],
-    take(value) {
-      const said = (value ?? {}) as { training?: TrainingRecord | null; turn?: number };
-      if ((said.turn ?? 0) < turn) return;
-      turn = said.turn ?? 0;
-      const record = said.training ?? null;
-      if (JSON.stringify(record) !== JSON.stringify(state.training.peek()))
-        state.training.value = record;
-    },
-    tell: () => [{ training: state.training.value, turn }],
-  };
-}
-
 export const training: Feature = {
   name: "training",
   state: trainingState,
   traits: (state) => [
-    recordTrait(state),
+    recordTrait("_training", "training", state.training),
     {
       names: ["_others"],
       take(value) {
