@@ -343,9 +343,9 @@ class Messages:
 
     @cached_property
     def digest(self) -> str:
-        """A page with another one is told to reload: no version number is kept by hand.
+        """Hash of all records; a page with another hash has to reload.
 
-        The annotations are the text of the code: msgspec's schema changes with its version.
+        It is of the annotations' text, as msgspec's schema changes with its version.
         """
         records = [*self.from_kernel, *self.from_page, *self.records]
         found = [(record.__name__, record.__annotations__) for record in records]

@@ -5,7 +5,7 @@ import type { WeightRows } from "../engine/types.ts";
 export interface WeightState {
   /** In the place of those that Python offered, by texture. */
   readonly rows: Signal<WeightRows | undefined>;
-  /** Of an earlier moment, which views show instead; null for those of now. */
+  /** The weights of an earlier step, which views show instead of the current ones; null for none. */
   readonly earlier: Signal<WeightRows | null>;
   /** Whether something in this page changes the weights: not, not at the moment, or now. */
   readonly claim: ReadonlySignal<"" | "resting" | "changing">;

@@ -18,13 +18,13 @@ import { zoomOf } from "./present.tsx";
 import { costsOf } from "./profile/costs.ts";
 import { pictureOf } from "./screen/picture.ts";
 import { watchPresenting } from "./screen/present.ts";
-import { watchSeen } from "./seen.ts";
 import { Slot } from "./slot.tsx";
 import { Message, StatusLine } from "./status.tsx";
 import { styleOf } from "./style.ts";
 import { shownTab } from "./tabs.tsx";
 import { watchRatio, watchSizes, watchTheme } from "./theme.ts";
 import { Tooltip } from "./tooltip/tooltip.tsx";
+import { trackVisibility } from "./view_visibility.ts";
 
 /** Shows a viewer in `el`; the returned function takes it away with all its listeners. */
 export function mount(
@@ -82,7 +82,7 @@ export function mount(
     order: signal<readonly number[]>([]),
   };
   const stopKeys = listenToKeys(views);
-  const stopSeen = watchSeen(views);
+  const stopSeen = trackVisibility(views);
   const screen = async () => {
     await painter.all();
     return pictureOf(root, style);

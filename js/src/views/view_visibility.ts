@@ -1,14 +1,14 @@
-// Whether a view is on screen: what nobody sees rests.
+// Tracks whether a view is on screen; a view off screen does no work.
 import type { Views } from "./context.ts";
 
-/** Notes in `seen` whether this view is on screen. */
-export function watchSeen({ root, state }: Views): () => void {
+/** Keeps this view’s entry in `seen` current; returns a function that removes it. */
+export function trackVisibility({ root, state }: Views): () => void {
   const set = (change: (seen: Map<object, boolean>) => void): void => {
     const seen = new Map(state.seen.peek());
     change(seen);
     state.seen.value = seen;
   };
-  // Until it is known: what was opened is looked at.
+  // A view that was just opened counts as on screen until the observer reports.
   set((seen) => seen.set(root, true));
   const observer = new IntersectionObserver((changes) => {
     const is = changes.at(-1)?.isIntersecting ?? false;

@@ -240,7 +240,9 @@ class Network:
         target: Target | None = None,
         precision: Precision | None = None,
     ) -> Plan:
-        """The Plan with one more contribution, for the device of now unless given; none is added.
+        """Compile the network with one more contribution; the network stays as it is.
+
+        `target` and `precision` are the current ones by default.
 
         Raises:
             NbglcnnError: the network cannot be compiled with it.

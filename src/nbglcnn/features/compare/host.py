@@ -104,9 +104,10 @@ class CompareHost:
         return view, layer
 
     def with_weights_of_b(self, state_dict: Mapping[str, Any]) -> dict[str, Any]:
-        """The weights of both: of A those of now, of B a state_dict's.
+        """The weights of both: the current ones of A, those of a state_dict for B.
 
-        InputError where both share their weights.
+        Raises:
+            InputError: both share their weights.
         """
         values = self._network.graph.parameters
         of_a = {value for name, value in values.items() if name.startswith("A.")}

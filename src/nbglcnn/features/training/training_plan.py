@@ -156,7 +156,7 @@ def begun(
     """A training of a network; `rates` is a learning rate for each step, as bytes.
 
     `begin` and `end` are steps, the `frozen` ones parameters that were trained before; `target` is
-    the device, that of now unless given.
+    the device, the network's current one by default.
     """
     added = TrainingStep(run)
     plan = network.composed(added, target, "float32")
